@@ -1,0 +1,60 @@
+"""What a backend is: something that reads the log-probability of every option of a prompt.
+
+The only home of torch, transformers and vllm. A backend module has ``open(spec: ModelSpec) -> Backend``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from logitjudge.core import Item, Ordering, Prompt, Readings, Rubric
+from logitjudge.tokens import Resolved, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One prompt to read: what is asked about which item, and its tokens where the backend has a tokenizer."""
+
+    item: Item
+    rubric: Rubric
+    ordering: Ordering
+    prompt: Prompt
+    tokens: Resolved | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens; characters where there is no tokenizer."""
+        if self.tokens is not None:
+            return self.tokens.longest
+        return sum(len(message.content) for message in self.prompt.messages) + len(self.prompt.prefill)
+
+
+class Backend(Protocol):
+    """A judge that can be read."""
+
+    tokenizer: Tokenizer | None
+    max_length: int | None
+
+    def identity(self) -> Mapping[str, Any]:
+        """JSON values that make this judge what it is: model, fingerprint, dtype, hashes. A resumed run compares them."""
+
+    def provenance(self) -> Mapping[str, Any]:
+        """JSON values worth keeping that do not change what is read: device, path and its proof, versions."""
+
+    def prepare(self, sample: Sequence[Query], longest: int) -> None:
+        """Prove the fast path on the longest prompts and choose a slower one where it fails. Called once, before `read`."""
+
+    def token_budget(self) -> int:
+        """Tokens that one batch may hold on this machine."""
+
+    def read(self, queries: Sequence[Query], budget: int) -> Readings:
+        """Read all queries, in order, at most `budget` tokens in one forward pass. Raises `OutOfMemory`."""
+
+    def read_plain(self, queries: Sequence[Query]) -> Readings | None:
+        """Read again by the plain forward, each prompt alone; None where there is no second way."""
+
+
+class OutOfMemory(RuntimeError):  # noqa: N818
+    """The device ran out of memory: the same queries may fit with a smaller budget."""

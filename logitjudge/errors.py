@@ -1,0 +1,54 @@
+"""Errors for people: each message names the place, the bad value, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """The user's input is wrong (exit code 2). Subclasses say which part of it."""
+
+
+class ItemError(InputError):
+    """A row of items that cannot be used."""
+
+
+class RubricError(InputError):
+    """A rubric that breaks a rule, or that does not fit the run."""
+
+
+class OrderingError(InputError):
+    """An ordering that is not a permutation, or a design that does not exist."""
+
+
+class TemplateError(InputError):
+    """A prompt template that cannot be rendered."""
+
+
+class OptionError(InputError):
+    """Options that the tokenizer cannot tell apart."""
+
+
+class ModelError(InputError):
+    """A judge that cannot be opened, or whose readings cannot be trusted."""
+
+
+class RunFolderError(InputError):
+    """A run folder that cannot be written, or that belongs to another configuration."""
+
+
+class RunIncomplete(RunFolderError):  # noqa: N818  (the contract's name)
+    """A run folder whose readings are not all there yet."""
+
+
+class NotObserved(InputError):  # noqa: N818
+    """A number was asked for that this run's orderings cannot give."""
+
+
+def unknown(kind: str, value: str, known: Iterable[str]) -> str:
+    """Message for a name that does not exist, with the nearest valid one and the list."""
+    names = sorted(known)
+    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}."

@@ -1,0 +1,63 @@
+"""Plug-ins are files: a module in one of our plug-in packages, an entry point of another package, or a path.
+
+Adding ``datasets/x.py`` registers ``x``. A user's own comes as ``./mine.py`` or as an entry point in the group
+``logitjudge.datasets`` (``.debiasers``, ``.probes``, ``.backends``). Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from logitjudge.errors import InputError, unknown
+
+ROOT = Path(__file__).parent
+
+
+def _shipped(kind: str) -> list[str]:
+    return [m.name for m in pkgutil.iter_modules([str(ROOT / kind)]) if not m.name.startswith("_")]
+
+
+def _foreign(kind: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=f"logitjudge.{kind}")}
+
+
+def names(kind: str) -> list[str]:
+    """Sorted names of all plug-ins of a kind ("datasets", "debiasers", ...)."""
+    shipped, foreign = _shipped(kind), _foreign(kind)
+    if clash := sorted(set(shipped) & set(foreign)):
+        raise InputError(f"{kind[:-1]} {clash[0]!r} is defined by logitjudge and by {foreign[clash[0]].value}. Rename yours.")
+    return sorted([*shipped, *foreign])
+
+
+def load(kind: str, name: str) -> Any:
+    """Import the plug-in `name` of a kind. Raises `InputError` with the nearest name where there is none."""
+    if name not in names(kind):
+        raise InputError(unknown(kind[:-1], name, names(kind)))
+    entry = _foreign(kind).get(name)
+    return entry.load() if entry else importlib.import_module(f"logitjudge.{kind}.{name}")
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a user's own ``.py`` file as a module of its own, whatever its name."""
+    if not path.is_file():
+        raise InputError(f"there is no plug-in file {path}.")
+    name = f"logitjudge_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while it is being imported
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InputError(f"plug-in {path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module

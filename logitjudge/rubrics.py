@@ -1,0 +1,82 @@
+"""Rubrics from files: our YAML (``name, criterion, levels``), Prometheus JSON (``criteria, score1_description`` ...)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from logitjudge.core import Level, Rubric
+from logitjudge.errors import RubricError, unknown
+
+FOLDER = Path(__file__).parent / "data" / "rubrics"
+_DESCRIPTION = re.compile(r"score(-?\d+)_description")
+
+
+def names() -> list[str]:
+    """Names of the shipped rubrics."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(spec: str | Path) -> Rubric:
+    """Read a shipped rubric by name, or a YAML or JSON file.
+
+    Raises
+    ------
+    RubricError
+        No such rubric, or a file that is not one; the message names file, field and value.
+    """
+    if str(spec) in names():
+        return _read(FOLDER / f"{spec}.yaml")
+    path = Path(spec)
+    if path.suffix.lower() in {".yaml", ".yml", ".json"} or path.exists():
+        return _read(path)
+    raise RubricError(unknown("rubric", str(spec), names()) + " Or give a .yaml or .json file, or 'item'.")
+
+
+def from_dict(data: Any, name: str = "rubric") -> Rubric:
+    """Make a rubric of plain values in either format. Levels are put into score order."""
+    if not isinstance(data, Mapping):
+        raise RubricError(f"rubric {name!r} is {data!r}, not a mapping with 'criterion' and 'levels'.")
+    if "criteria" in data or any(_DESCRIPTION.fullmatch(str(key)) for key in data):
+        return _prometheus(data, name)
+    if stray := set(data) - {"name", "criterion", "levels"}:
+        raise RubricError(f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. Known: name, criterion, levels.")
+    levels = data.get("levels")
+    if not isinstance(levels, list):
+        raise RubricError(f"rubric {name!r}: field 'levels' is {levels!r}, not a list of {{score, text}}.")
+    made = [_level(row, name) for row in levels]
+    return Rubric(str(data.get("name", name)), data.get("criterion", ""), tuple(sorted(made, key=lambda level: level.score)))
+
+
+def _level(row: Any, name: str) -> Level:
+    if not isinstance(row, Mapping) or not {"score", "text"} <= set(row) or set(row) - {"score", "text", "option"}:
+        raise RubricError(f"rubric {name!r}: level {row!r} is not {{score, text}} or {{score, text, option}}.")
+    option = row.get("option")
+    return Level(row["score"], row["text"], "" if option is None else str(option))
+
+
+def _prometheus(data: Mapping[str, Any], name: str) -> Rubric:
+    found = {int(m[1]): text for key, text in data.items() if (m := _DESCRIPTION.fullmatch(str(key)))}
+    levels = tuple(Level(score, found[score]) for score in sorted(found))
+    return Rubric(str(data.get("name", name)), data.get("criteria", ""), levels)
+
+
+def _read(path: Path) -> Rubric:
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
+    except OSError as error:
+        raise RubricError(f"rubric file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise RubricError(f"rubric file {path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise RubricError(f"rubric file {path} is not valid {path.suffix[1:].upper()}: {error}") from error
+    try:
+        return from_dict(data, path.stem)
+    except RubricError as error:
+        raise RubricError(f"{path}: {error}") from error

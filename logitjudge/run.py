@@ -1,0 +1,139 @@
+"""A finished run: one finite reading for each (item, ordering). Everything after the model starts here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from logitjudge.core import FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """All readings of one judge on one set of items.
+
+    Parameters
+    ----------
+    logp
+        (I, O, K) natural log-probability over the full vocabulary; never renormalised, never NaN.
+    alias_mass
+        (I, O, K) probability of other single-token forms of each option; never part of `logp`.
+    items, orderings
+        (I,) and (O,).
+    scores
+        (K,) score values, increasing.
+    rubric
+        The one rubric of all items, or None where each item has its own.
+    refused
+        Items that could not be judged, each ``{"id": ..., "reason": ...}``.
+    provenance
+        The run folder's run.json.
+    aliases
+        "sum" adds `alias_mass` in `probs`; "ignore" is what was asked of the judge.
+    """
+
+    logp: FloatArray
+    alias_mass: FloatArray
+    items: tuple[Item, ...]
+    orderings: tuple[Ordering, ...]
+    scores: IntArray
+    rubric: Rubric | None = None
+    refused: tuple[Mapping[str, str], ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Literal["ignore", "sum"] = "ignore"
+    loader: Callable[[], pd.DataFrame] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "logp", frozen_array(self.logp))
+        object.__setattr__(self, "alias_mass", frozen_array(self.alias_mass))
+        object.__setattr__(self, "scores", frozen_array(self.scores, np.int64))
+        shape = (len(self.items), len(self.orderings), len(self.scores))
+        if self.logp.shape != shape or self.alias_mass.shape != shape:
+            raise ValueError(f"logp has shape {self.logp.shape}, alias_mass {self.alias_mass.shape}; expected (I, O, K) = {shape}")
+        if not np.isfinite(self.logp).all():
+            raise ValueError("logp has a value that is not finite")
+
+    @property
+    def mass(self) -> FloatArray:
+        """(I, O) probability that falls on any option at all."""
+        mass: FloatArray = np.exp(self.logp).sum(axis=-1)
+        return mass
+
+    def probs(self) -> FloatArray:
+        """(I, O, K) probability of each score among the scores; rows sum to 1."""
+        logp = self.logp if self.aliases == "ignore" else np.log(np.exp(self.logp) + self.alias_mass)
+        weight = np.exp(logp - logp.max(axis=-1, keepdims=True))
+        probs: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
+        return probs
+
+    @property
+    def shown(self) -> IntArray:
+        """(O, P) score index shown at each position."""
+        return np.array([ordering.shown for ordering in self.orderings], dtype=np.int64)
+
+    @property
+    def clusters(self) -> IntArray:
+        """(I,) cluster of each item, numbered by first appearance."""
+        number: dict[str, int] = {}
+        return np.array([number.setdefault(item.cluster, len(number)) for item in self.items], dtype=np.int64)
+
+    @property
+    def ratings(self) -> FloatArray:
+        """(I,) mean rating of each item; NaN where an item has none."""
+        return np.array([np.nan if item.rating is None else item.rating for item in self.items])
+
+    @property
+    def ratings_name(self) -> str:
+        """What the ratings are: "human", "GPT-4 reference" ..."""
+        return str(self.provenance.get("ratings_name", "human"))
+
+    def rubric_of(self, item: Item) -> Rubric | None:
+        """The rubric that `item` was judged by."""
+        return self.rubric or item.rubric
+
+    def select(self, keep: Sequence[bool]) -> Run:
+        """The same run with the items where `keep` (I,) is true."""
+        rows = np.flatnonzero(np.asarray(keep))
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values |= {"logp": self.logp[rows], "alias_mass": self.alias_mass[rows], "items": tuple(self.items[i] for i in rows)}
+        return Run(**values)
+
+    def readings(self) -> pd.DataFrame:
+        """Long frame of every stored column, one row a reading."""
+        if self.loader is None:
+            raise ValueError("this run was not loaded from a folder, so it has no stored columns; use to_frame()")
+        return self.loader()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Long frame, one row an (item, ordering, score).
+
+        Columns: item, cluster, ordering (score values, first position first, joined by commas), score, position
+        (1-based), logp (nats), prob, mass, and the items' group columns.
+        """
+        import pandas as pd
+
+        items, orders, k = self.logp.shape
+        position = np.array([o.position_of for o in self.orderings], dtype=np.int64) + 1
+        text = np.array([",".join(map(str, o.values(self.scores.tolist()))) for o in self.orderings])
+        frame = pd.DataFrame(
+            {
+                "item": np.repeat([item.id for item in self.items], orders * k),
+                "cluster": np.repeat([item.cluster for item in self.items], orders * k),
+                "ordering": np.tile(np.repeat(text, k), items),
+                "score": np.tile(self.scores, items * orders),
+                "position": np.tile(position.ravel(), items),
+                "logp": self.logp.ravel(),
+                "prob": self.probs().ravel(),
+                "mass": np.repeat(self.mass.ravel(), k),
+            }
+        )
+        for name in dict.fromkeys(name for item in self.items for name in item.groups):
+            column = name if name not in frame.columns else f"group_{name}"
+            frame[column] = [item.groups.get(name) for item in self.items for _ in range(orders * k)]
+        return frame
