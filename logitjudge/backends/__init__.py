@@ -37,11 +37,8 @@ class Backend(Protocol):
     tokenizer: Tokenizer | None
     max_length: int | None
 
-    def identity(self) -> Mapping[str, Any]:
-        """JSON values that make this judge what it is: model, fingerprint, dtype, hashes. A resumed run compares them."""
-
     def provenance(self) -> Mapping[str, Any]:
-        """JSON values worth keeping that do not change what is read: device, path and its proof, versions."""
+        """JSON values worth keeping that do not make another judge: device, path and its proof, hashes."""
 
     def prepare(self, sample: Sequence[Query], longest: int) -> None:
         """Prove the fast path on the longest prompts and choose a slower one where it fails. Called once, before `read`."""

@@ -1,0 +1,153 @@
+"""SPEC of a planted judge: its parts, and their errors for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from logitjudge.errors import InputError, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What is planted: the parts of a SPEC, each with its default. Logits are in nats.
+
+    Parameters
+    ----------
+    position
+        (K,) logits by position.
+    label
+        (K,) logits by option string, in score order.
+    interaction
+        ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
+    quality_scale
+        Factor of every item's quality.
+    quality_sd
+        Standard deviation of the quality of an item without ratings.
+    item_position_sd
+        Standard deviation of each item's own position preference.
+    order_noise
+        Standard deviation of noise by (item, ordering, score).
+    first
+        Probability, below 1, of taking whatever stands first.
+    mass
+        Probability, above 0, that falls on the options.
+    seed
+        Of everything random but `interaction`.
+    """
+
+    position: tuple[float, ...] = ()
+    label: tuple[float, ...] = ()
+    interaction: tuple[int, float] = (0, 0.0)
+    quality_scale: float = 1.0
+    quality_sd: float = 1.0
+    item_position_sd: float = 0.0
+    order_noise: float = 0.0
+    first: float = 0.0
+    mass: float = 1.0
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, spec: str) -> Planted:
+        """Read ``part=value;part=value``. Raises `InputError` with the part, the value and the known parts.
+
+        Examples
+        --------
+        >>> Planted.parse("position=0.5,0,0;mass=0.6").position
+        (0.5, 0.0, 0.0)
+        """
+        found: dict[str, Any] = {}
+        for part in filter(None, (text.strip() for text in spec.split(";"))):
+            name, _, value = (text.strip() for text in part.partition("="))
+            if name not in _PARSERS:
+                raise InputError(unknown("part of a planted judge", name, _PARSERS))
+            if name in found:
+                raise InputError(f"planted judge: {name!r} is given twice. Give each part once.")
+            try:
+                found[name] = _PARSERS[name](value)
+            except ValueError as error:
+                raise InputError(f"planted judge: {name}={value!r} is not {_FORMS[name]}. {_known()}") from error
+        return cls(**found)
+
+    def check(self, levels: int) -> None:
+        """Raise `InputError` where a part has not one number for each of K levels."""
+        for name in ("position", "label"):
+            values = getattr(self, name)
+            if values and len(values) != levels:
+                text = ",".join(f"{value:g}" for value in values)
+                raise InputError(
+                    f"planted judge: {name}={text!r} has {len(values)} number(s), but the rubric has {levels} levels. "
+                    f"Give {levels} numbers. {_known()}"
+                )
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _within(low: float, high: float, *, closed: str) -> Callable[[str], float]:
+    """Parser of a number between two limits, of which those named in `closed` ("low high") are allowed."""
+
+    def parse(text: str) -> float:
+        value = _finite(text)
+        if (
+            not low <= value <= high
+            or (value == low and "low" not in closed)
+            or (value == high and "high" not in closed)
+        ):
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(_finite(value) for value in text.split(","))
+
+
+def _seed_and_sd(text: str) -> tuple[int, float]:
+    seed, _, sd = text.partition(":")
+    return _whole(seed.strip()), _deviation(sd)
+
+
+_deviation = _within(0, math.inf, closed="low")
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "position": _numbers,
+    "label": _numbers,
+    "interaction": _seed_and_sd,
+    "quality_scale": _finite,
+    "quality_sd": _deviation,
+    "item_position_sd": _deviation,
+    "order_noise": _deviation,
+    "first": _within(0, 1, closed="low"),
+    "mass": _within(0, 1, closed="high"),
+    "seed": _whole,
+}
+_SD = "a standard deviation: a number of at least 0"
+_FORMS = {
+    "position": "a list of numbers, one a position, such as 0.8,0,0,0,0.3",
+    "label": "a list of numbers, one a score, such as 0,0,0,0,0.5",
+    "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
+    "quality_scale": "a number",
+    "quality_sd": _SD,
+    "item_position_sd": _SD,
+    "order_noise": _SD,
+    "first": "a probability of at least 0 and below 1",
+    "mass": "a probability above 0 and at most 1",
+    "seed": "a whole number of at least 0",
+}
+
+
+def _known() -> str:
+    return f"Known parts: {', '.join(sorted(part.name for part in fields(Planted)))}."

@@ -1,0 +1,110 @@
+"""Judges that transformers runs: hub ids, folders, GGUF files, loaded models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import transformers
+
+from logitjudge.backends import Query
+from logitjudge.backends.hf.forward import Forward
+from logitjudge.backends.hf.load import load, quiet
+from logitjudge.backends.hf.plain import plain
+from logitjudge.backends.hf.proof import Proof, prove_shared
+from logitjudge.backends.hf.sequences import harvest, sequences
+from logitjudge.backends.hf.shared import shared
+from logitjudge.backends.hf.tokenizer import HFTokenizer
+from logitjudge.core import Readings
+from logitjudge.errors import ModelError
+from logitjudge.models import ModelSpec
+
+HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
+
+
+def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
+    """Load a judge."""
+    model, tokenizer = load(spec)
+    return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date))
+
+
+class HFJudge:
+    """A causal LM read by forward passes.
+
+    Parameters
+    ----------
+    model
+        A transformers causal LM in evaluation mode.
+    tokenizer
+        Its tokenizer.
+    """
+
+    def __init__(self, model: Any, tokenizer: HFTokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.model = model
+        self.forward = Forward(model)
+        self.path = "plain"
+        self.proof = Proof(False, "not proven yet")
+        text = model.config.get_text_config()
+        self.max_length: int | None = getattr(text, "max_position_embeddings", None)
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Device, dtype, path and proof, hashes of tokenizer and chat template."""
+        return {
+            "device": str(self.forward.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": getattr(self.model.config, "_attn_implementation", None),
+            "head": "float32" if self.forward.exact_head else "the model's own",
+            "path": self.path,
+            "proof": asdict(self.proof),
+            "threads": torch.get_num_threads(),
+            "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+            "tokenizer_hash": self.tokenizer.hash(),
+            "chat_template_hash": self.tokenizer.template_hash(),
+            "system_folded": self.tokenizer.system_folded,
+        }
+
+    def prepare(self, sample: Sequence[Query], longest: int) -> None:
+        """Check the float32 head against the model's own logits, and prove the shared path."""
+        rows = sequences(sample)
+        self._check_head(rows[0].ids)
+        with quiet():
+            self.proof = prove_shared(self.forward, rows)
+        self.path = "shared" if self.proof.ok else "plain"
+
+    def _check_head(self, ids: Sequence[int]) -> None:
+        """The float32 head must be the model's own head, but for rounding; otherwise the model's own is used."""
+        if not self.forward.exact_head:
+            return
+        own = Forward(self.model, exact_head=False)
+        inputs = self.forward.tensor([ids])
+        ours, theirs = (f.logp(inputs, [len(ids) - 1])[0, 0] for f in (self.forward, own))
+        if not torch.isfinite(ours).all():
+            raise ModelError("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
+        likely = ours.topk(min(20, len(ours))).indices
+        if float((ours - theirs)[likely].abs().max()) > HEAD_TOLERANCE.get(self.model.dtype, 0.4):
+            self.forward = own
+
+    def token_budget(self) -> int:
+        """Tokens of one pass, from the memory that is free: keys, values and activations, a quarter of it at most."""
+        text = self.model.config.get_text_config()
+        width = getattr(text, "hidden_size", 1024) * 24 + getattr(text, "num_hidden_layers", 24) * 1024
+        free = torch.cuda.mem_get_info()[0] if self.forward.device.type == "cuda" else 4 << 30
+        most = 65_536 if self.forward.device.type == "cuda" else 8_192  # on a CPU larger passes are slower
+        return int(max(2_048, min(most, free // 4 // (2 * width))))
+
+    def read(self, queries: Sequence[Query], budget: int) -> Readings:
+        """Read queries by the proven path."""
+        rows = sequences(queries)
+        if self.path == "shared":
+            return self._harvest(queries, shared(self.forward, rows, budget, [query.item.id for query in queries]))
+        return self._harvest(queries, plain(self.forward, rows, budget))
+
+    def read_plain(self, queries: Sequence[Query]) -> Readings:
+        """Read queries by the plain path."""
+        return self._harvest(queries, plain(self.forward, sequences(queries), 0))
+
+    def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
+        return harvest(queries, rows, self.tokenizer.decode)

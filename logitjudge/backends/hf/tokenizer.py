@@ -1,0 +1,112 @@
+"""A transformers tokenizer as the readings need it: one rendered text, one beginning-of-sequence token, nothing stripped."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import TemplateError as JinjaError
+
+from logitjudge.core import Message
+from logitjudge.errors import ModelError
+
+
+class HFTokenizer:
+    """Renders chats and encodes whole texts.
+
+    Parameters
+    ----------
+    tokenizer
+        A transformers tokenizer.
+    chat_template
+        Another chat template than the tokenizer's own.
+    date
+        ISO date that a template prints as today's, so that a run resumed on another day reads the same prompts.
+    """
+
+    def __init__(self, tokenizer: Any, chat_template: str | None = None, date: str = "") -> None:
+        self._tokenizer = tokenizer
+        self._template = chat_template or getattr(tokenizer, "chat_template", None)
+        self._today = dt.datetime.fromisoformat(date) if date else dt.datetime.now()
+        self.system_folded = False
+
+    @property
+    def has_chat(self) -> bool:
+        """Whether there is a chat template; without one the prompt is plain text."""
+        return bool(self._template)
+
+    def render(self, messages: Sequence[Message], prefill: str) -> str:
+        """Text that the model reads. A system message that the chat template refuses or drops goes before the user's."""
+        if not self.has_chat:
+            return "\n\n".join(message.content for message in messages) + "\n" + prefill
+        text = None if self.system_folded else self._chat(messages)
+        if text is None or not _says_all(text, messages):
+            self.system_folded = True
+            text = self._chat(_folded(messages))
+        if text is None or not _says_all(text, messages):
+            raise ModelError("the chat template does not print the messages as they are. Use another one: --chat-template FILE.")
+        return text + prefill
+
+    def _chat(self, messages: Sequence[Message]) -> str | None:
+        """The chat template's text, or None where it refuses these roles."""
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                [message._asdict() for message in messages],
+                chat_template=self._template,
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,  # known to thinking models' templates, ignored by the others
+                strftime_now=self._today.strftime,
+            )
+        except JinjaError as error:
+            if messages[0].role == "system":
+                return None
+            raise ModelError(f"the chat template failed: {error}") from error
+        return text
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids. A chat template writes the special tokens itself; a plain prompt gets the tokenizer's own."""
+        ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=not self.has_chat)["input_ids"]
+        end = self._tokenizer.eos_token_id
+        if not self.has_chat and self._tokenizer("")["input_ids"][-1:] == [end]:
+            ids = [row[:-1] for row in ids]  # some tokenizers close a text: the judge has still to answer
+        return ids
+
+    def pieces(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of strings on their own, without special tokens."""
+        ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of token ids, special tokens written out."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def hash(self) -> str:
+        """SHA-256 of the tokenizer's rules."""
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        rules = backend.to_str() if backend is not None else repr(self._tokenizer)
+        return hashlib.sha256(rules.encode()).hexdigest()
+
+    def template_hash(self) -> str | None:
+        """SHA-256 of the chat template."""
+        return hashlib.sha256(str(self._template).encode()).hexdigest() if self._template else None
+
+    def begins(self, ids: Sequence[int]) -> int:
+        """How many beginning-of-sequence tokens a prompt starts with."""
+        bos = self._tokenizer.bos_token_id
+        return next((n for n, token in enumerate(ids) if token != bos), len(ids))
+
+
+def _says_all(text: str, messages: Sequence[Message]) -> bool:
+    """Whether every message stands in the text; templates may trim its ends."""
+    return all(message.content.strip() in text for message in messages)
+
+
+def _folded(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the system's text put before the first user message."""
+    if len(messages) < 2 or messages[0].role != "system":
+        return list(messages)
+    system, user, *rest = messages
+    return [Message("user", f"{system.content}\n\n{user.content}"), *rest]

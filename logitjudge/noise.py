@@ -1,0 +1,67 @@
+"""The noise floor: some of a run's prompts read a second way (alone, unpadded, no cache), and what the difference means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from logitjudge.backends import Backend, Query
+from logitjudge.core import FloatArray, Item, Ordering
+from logitjudge.run import Run
+
+READ_TWICE = 8
+
+
+def floor(
+    run: Run, backend: Backend, query: Callable[[Item, Ordering], Query], *, count: int = READ_TWICE, seed: int = 0
+) -> dict[str, Any] | None:
+    """Compare some readings of a run with the plain forward of the same prompts.
+
+    Parameters
+    ----------
+    run
+        The run.
+    backend
+        Its judge.
+    query
+        (item, ordering) -> the prompt that was read.
+    count
+        How many readings, drawn without replacement.
+
+    Returns
+    -------
+    dict or None
+        ``max_nats`` and ``median_nats``, over options, of |difference|; ``max_score``, the largest difference of an
+        expected score; ``winners_within``, the share of all the run's readings whose winner leads the second by less
+        than ``max_nats``; ``readings``, how many were read twice. None for a judge without a second way.
+    """
+    shape = run.logp.shape[:2]
+    cells = np.random.default_rng(seed).choice(shape[0] * shape[1], min(count, shape[0] * shape[1]), replace=False)
+    i, o = np.unravel_index(np.sort(cells), shape)
+    second = backend.read_plain([query(run.items[a], run.orderings[b]) for a, b in zip(i, o, strict=True)])
+    if second is None:
+        return None
+    nats = np.abs(second.logp - run.logp[i, o])
+    score = np.abs((_probs(second.logp) - _probs(run.logp[i, o])) @ run.scores)
+    return {
+        "max_nats": float(nats.max()),
+        "median_nats": float(np.median(nats)),
+        "max_score": float(score.max()),
+        "winners_within": float((leads(run.logp) < nats.max()).mean()),
+        "readings": len(cells),
+    }
+
+
+def leads(logp: FloatArray) -> FloatArray:
+    """(...,) nats by which the winner leads the second of (..., K) log-probabilities."""
+    ranked = np.sort(logp, axis=-1)
+    lead: FloatArray = ranked[..., -1] - ranked[..., -2]
+    return lead
+
+
+def _probs(logp: FloatArray) -> FloatArray:
+    weight = np.exp(logp - logp.max(axis=-1, keepdims=True))
+    probs: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
+    return probs

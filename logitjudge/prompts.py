@@ -1,0 +1,195 @@
+"""Item, rubric, ordering -> the prompt. Templates are Jinja2 files, sandboxed, with YAML front matter for what a study varies.
+
+Front matter: ``system``, ``prefill``, ``level_line`` (variables score, text, option), ``criterion_line`` (variable
+criterion), ``close``; ``verdicts:`` maps a verdict mode to other values of these. Variables of the body: the item's
+fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order; printed, they are the level lines), ``verdict``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import StrictUndefined, TemplateError as JinjaError, TemplateSyntaxError, UndefinedError
+from jinja2.sandbox import SandboxedEnvironment
+
+from logitjudge.core import Item, Level, Message, Ordering, Prompt, Rubric
+from logitjudge.errors import TemplateError, unknown
+
+FOLDER = Path(__file__).parent / "templates"
+SETTINGS = ("system", "prefill", "level_line", "criterion_line", "close")
+_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+_FRONT = re.compile(r"\A---\r?\n(.*?)^---\r?\n", re.DOTALL | re.MULTILINE)
+
+
+class MissingField(TemplateError):  # noqa: N818
+    """The template prints a field that this item does not have."""
+
+    def __init__(self, template: str, name: str) -> None:
+        super().__init__(f"template {template!r} prints the field {name!r}, which is missing")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLevel:
+    """A level as a template sees it; printed, it is its line."""
+
+    score: int
+    text: str
+    option: str
+    line: str
+
+    def __str__(self) -> str:
+        return self.line
+
+
+class ShownLevels(tuple[ShownLevel, ...]):
+    """Levels in shown order; printed, they are the level lines."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A prompt template and its settings for one verdict mode."""
+
+    name: str
+    source: str
+    system: str = ""
+    prefill: str = ""
+    level_line: str = "Score {{ option }}: {{ text }}"
+    criterion_line: str = "[{{ criterion }}]"
+    close: str = ""
+    verdict: str = "direct"
+    verdicts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def text(self, source: str, **variables: Any) -> str:
+        """Render one piece of this template. Raises `TemplateError`; `MissingField` where a variable is not there."""
+        try:
+            return _ENVIRONMENT.from_string(source).render(variables)
+        except TemplateSyntaxError as error:
+            raise TemplateError(f"template {self.name!r}, line {error.lineno}: {error.message}.") from error
+        except UndefinedError as error:
+            if name := re.fullmatch(r"'(\w+)' is undefined", str(error)):
+                raise MissingField(self.name, name[1]) from error
+            raise TemplateError(f"template {self.name!r}: {error}.") from error
+        except (JinjaError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise TemplateError(f"template {self.name!r}: {type(error).__name__}: {error}.") from error
+
+
+def names() -> list[str]:
+    """Names of the shipped templates."""
+    return sorted(path.stem for path in FOLDER.glob("*.j2"))
+
+
+def load(spec: str | Path, verdict: str = "direct") -> Template:
+    """Read a shipped template by name, or a user's own ``.j2`` file, with the settings of a verdict mode.
+
+    Raises
+    ------
+    TemplateError
+        No such template, wrong front matter, or a body that never prints ``levels``.
+    """
+    shipped = str(spec) in names()
+    path = FOLDER / f"{spec}.j2" if shipped else Path(spec)
+    if not shipped and path.suffix != ".j2":
+        raise TemplateError(unknown("template", str(spec), names()) + " Or give a .j2 file.")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TemplateError(f"template file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"template file {path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
+    return parse(source, path.stem if shipped else str(path), verdict)
+
+
+def parse(source: str, name: str = "template", verdict: str = "direct") -> Template:
+    """Template from its text: front matter, if any, then the body."""
+    front = _FRONT.match(source)
+    settings = _front_matter(front[1], name) if front else {}
+    verdicts = settings.pop("verdicts", {})
+    template = Template(name, source[front.end() :] if front else source, verdict=verdict, verdicts=verdicts, **settings)
+    return replace(template, **verdicts.get(verdict, {}))
+
+
+def _front_matter(text: str, name: str) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise TemplateError(f"template {name!r}: the front matter is not valid YAML: {error}") from error
+    if not isinstance(settings, dict):
+        raise TemplateError(f"template {name!r}: the front matter is {settings!r}, not a mapping of settings.")
+    verdicts = settings.pop("verdicts", None) or {}
+    made = _settings(settings, name)
+    made["verdicts"] = {mode: _settings(values or {}, f"{name}, verdicts: {mode}") for mode, values in verdicts.items()}
+    return made
+
+
+def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    for key, value in values.items():
+        if key not in SETTINGS:
+            raise TemplateError(f"template {where!r}: " + unknown("setting", str(key), [*SETTINGS, "verdicts"]))
+        if not isinstance(value, str | None):
+            raise TemplateError(f"template {where!r}: setting {key!r} is {value!r}, not a string. Put it in quotes.")
+    return {key: value or "" for key, value in values.items()}
+
+
+def render(template: Template, item: Item, rubric: Rubric, ordering: Ordering) -> Prompt:
+    """Write the prompt of one item under one ordering.
+
+    Raises
+    ------
+    MissingField
+        The item lacks a field that the template prints.
+    TemplateError
+        The template cannot be rendered.
+    """
+    levels = shown_levels(template, rubric.levels, ordering)
+    own = {"criterion": rubric.criterion, "levels": levels, "verdict": template.verdict}
+    own["criterion_line"] = template.text(template.criterion_line, criterion=rubric.criterion)
+    body = template.text(template.source, **{**item.fields, **own})
+    system = [Message("system", template.system)] if template.system else []
+    options = tuple(rubric.levels[k].option for k in ordering.option_of)
+    return Prompt((*system, Message("user", body)), template.prefill, options, template.close)
+
+
+def shown_levels(template: Template, levels: Sequence[Level], ordering: Ordering) -> ShownLevels:
+    """The levels in the ordering's order, each with its line."""
+    labels = ordering.shown if ordering.labels is None else ordering.labels
+    pairs = [(levels[k], levels[label].option) for k, label in zip(ordering.shown, labels, strict=True)]
+    return ShownLevels(
+        ShownLevel(v.score, v.text, option, template.text(template.level_line, score=v.score, text=v.text, option=option))
+        for v, option in pairs
+    )
+
+
+def check(template: Template, item: Item, rubric: Rubric) -> None:
+    """See that the template shows every level once, in the ordering's order, and not in an order of its own.
+
+    Raises
+    ------
+    TemplateError
+        A level is not printed, or the order of the lines is not the ordering's.
+    """
+    marks = [f"zq{k}qz" for k in range(len(rubric.levels))]
+    marked = Rubric(rubric.name, rubric.criterion, tuple(Level(v.score, marks[k], v.option) for k, v in enumerate(rubric.levels)))
+    ordering = Ordering((*range(1, len(marks)), 0))
+    body = render(template, item, marked, ordering).messages[-1].content.lower()
+    if missing := [k for k, mark in enumerate(marks) if mark not in body]:
+        raise TemplateError(
+            f"template {template.name!r} does not print the level of score {rubric.levels[missing[0]].score}: print {{{{ levels }}}}, or the text of each level."
+        )
+    found = tuple(int(k) for k in re.findall(r"zq(\d+)qz", body))
+    if found != ordering.shown:
+        shown = [rubric.levels[k].score for k in found]
+        raise TemplateError(
+            f"template {template.name!r} prints the levels as {shown} when the ordering is {list(ordering.values(rubric.scores))}. "
+            "Print each level once, in the order of {{ levels }}, so that positions are what they are called."
+        )
