@@ -70,7 +70,7 @@ class Template:
     verdict: str = "direct"
     verdicts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def text(self, source: str, **variables: Any) -> str:
+    def text(self, source: str, /, **variables: Any) -> str:
         """Render one piece of this template. Raises `TemplateError`; `MissingField` where a variable is not there."""
         try:
             return _ENVIRONMENT.from_string(source).render(variables)

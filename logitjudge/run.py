@@ -67,7 +67,10 @@ class Run:
 
     def probs(self) -> FloatArray:
         """(I, O, K) probability of each score among the scores; rows sum to 1."""
-        logp = self.logp if self.aliases == "ignore" else np.log(np.exp(self.logp) + self.alias_mass)
+        logp = self.logp
+        if self.aliases == "sum":
+            with np.errstate(divide="ignore"):  # no alias mass is log 0
+                logp = np.logaddexp(logp, np.log(self.alias_mass))
         weight = np.exp(logp - logp.max(axis=-1, keepdims=True))
         probs: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
         return probs
