@@ -1,4 +1,4 @@
-"""The demo items: our own short tasks, four responses of known quality to each, rated by the authors."""
+"""The demo items: our own short tasks, two responses of known quality to each, rated by the authors."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ import transformers
 from logitjudge.backends import Query
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.load import load, quiet
-from logitjudge.backends.hf.plain import plain
+from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.proof import Proof, prove_shared
 from logitjudge.backends.hf.sequences import harvest, sequences
-from logitjudge.backends.hf.shared import shared
+from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
 from logitjudge.errors import ModelError
@@ -99,12 +99,12 @@ class HFJudge:
         """Read queries by the proven path."""
         rows = sequences(queries)
         if self.path == "shared":
-            return self._harvest(queries, shared(self.forward, rows, budget, [query.item.id for query in queries]))
-        return self._harvest(queries, plain(self.forward, rows, budget))
+            return self._harvest(queries, run_shared(self.forward, rows, budget, [query.item.id for query in queries]))
+        return self._harvest(queries, run_plain(self.forward, rows, budget))
 
     def read_plain(self, queries: Sequence[Query]) -> Readings:
         """Read queries by the plain path."""
-        return self._harvest(queries, plain(self.forward, sequences(queries), 0))
+        return self._harvest(queries, run_plain(self.forward, sequences(queries), 0))
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
         return harvest(queries, rows, self.tokenizer.decode)

@@ -10,7 +10,7 @@ from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.sequences import Row
 
 
-def plain(forward: Forward, rows: Sequence[Row], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
+def run_plain(forward: Forward, rows: Sequence[Row], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
     """Run every row by itself; the budget cannot make one prompt smaller."""
     for row in rows:
         yield row, forward.logp(forward.tensor([row.ids]), [place for place, _ in row.places])[0]

@@ -15,9 +15,9 @@ import torch
 
 from logitjudge.backends import OutOfMemory
 from logitjudge.backends.hf.forward import Forward
-from logitjudge.backends.hf.plain import plain
+from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.sequences import Row
-from logitjudge.backends.hf.shared import batch, shared
+from logitjudge.backends.hf.shared import batch, run_shared
 from logitjudge.backends.hf.twin import VOCABULARY, twin
 from logitjudge.tokens import common_prefix
 
@@ -64,11 +64,11 @@ def _changing_rope(config: Any, longest: int) -> str:
 
 
 def _run(forward: Forward, rows: Sequence[Row]) -> torch.Tensor:
-    return torch.cat([logp for _, logp in shared(forward, rows, 1 << 30, [0])])
+    return torch.cat([logp for _, logp in run_shared(forward, rows, 1 << 30, [0])])
 
 
 def _alone(forward: Forward, rows: Sequence[Row]) -> torch.Tensor:
-    return torch.cat([logp for _, logp in plain(forward, rows, 0)])
+    return torch.cat([logp for _, logp in run_plain(forward, rows, 0)])
 
 
 def _twin_agrees(forward: Forward, rows: Sequence[Row]) -> Proof | None:

@@ -15,7 +15,7 @@ from logitjudge.tokens import common_prefix
 LEAVES = 64  # places read in one pass, which bounds the (places x vocabulary) float32 array
 
 
-def shared(forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object]) -> Iterator[tuple[Row, torch.Tensor]]:
+def run_shared(forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object]) -> Iterator[tuple[Row, torch.Tensor]]:
     """Run rows in groups that share a prefix.
 
     Parameters
