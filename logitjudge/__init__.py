@@ -35,7 +35,14 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from logitjudge.core import Item as Item, ItemSet as ItemSet, Level as Level, Ordering as Ordering, Readings as Readings, Rubric as Rubric
+    from logitjudge.core import (
+        Item as Item,
+        ItemSet as ItemSet,
+        Level as Level,
+        Ordering as Ordering,
+        Readings as Readings,
+        Rubric as Rubric,
+    )
     from logitjudge.debiasers import debias as debias
     from logitjudge.errors import InputError as InputError, NotObserved as NotObserved, RunIncomplete as RunIncomplete
     from logitjudge.judging import judge as judge, read as read
@@ -46,7 +53,10 @@ if TYPE_CHECKING:
         dearest_ordering as dearest_ordering,
         rank_orderings as rank_orderings,
     )
-    from logitjudge.measures.matrices import position_distribution as position_distribution, score_position_matrix as score_position_matrix
+    from logitjudge.measures.matrices import (
+        position_distribution as position_distribution,
+        score_position_matrix as score_position_matrix,
+    )
     from logitjudge.run import Run as Run
     from logitjudge.store import load_run as load_run
 

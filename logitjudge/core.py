@@ -51,12 +51,22 @@ class Level:
         if isinstance(self.score, bool) or not isinstance(self.score, int | np.integer):
             raise RubricError(f"score {self.score!r} is not an integer. Use whole numbers, such as 1 to 5.")
         object.__setattr__(self, "score", int(self.score))
-        if not isinstance(self.text, str) or not self.text.strip():
+        if not _is_text(self.text) or not self.text.strip():
             raise RubricError(f"the level of score {self.score} has no text. Describe it in a few words.")
         if self.option is None or self.option == "":
             object.__setattr__(self, "option", str(self.score))
-        if not isinstance(self.option, str) or not self.option.strip():
-            raise RubricError(f"the option of score {self.score} is {self.option!r}. Give a string that the judge answers.")
+        if not _is_text(self.option) or not self.option.strip():
+            raise RubricError(
+                f"the option of score {self.score} is {self.option!r}. Give a string that the judge answers."
+            )
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string that UTF-8 can hold: JSON may write half of a surrogate pair."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _repeated(values: Sequence[Any]) -> Any | None:
@@ -85,7 +95,7 @@ class Rubric:
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
         where = f"rubric {self.name!r}"
-        if not isinstance(self.criterion, str) or not self.criterion.strip():
+        if not _is_text(self.criterion) or not self.criterion.strip():
             raise RubricError(f"{where} has no criterion. Say in one sentence what is judged.")
         if len(self.levels) < 2:
             raise RubricError(f"{where} has {len(self.levels)} level(s). A rubric needs at least two.")
@@ -189,10 +199,10 @@ class Item:
     groups: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not self.id:
+        if not _is_text(self.id) or not self.id:
             raise ItemError(f"id {self.id!r} is not a non-empty string.")
         for name, text in self.fields.items():
-            if not isinstance(text, str):
+            if not _is_text(text):
                 raise ItemError(f"item {self.id!r}: field {name!r} is {text!r}, not a text.")
         object.__setattr__(self, "fields", dict(self.fields))
         object.__setattr__(self, "groups", dict(self.groups))
@@ -308,7 +318,9 @@ class Readings:
         object.__setattr__(self, "alias_mass", frozen_array(self.alias_mass))
         object.__setattr__(self, "top_tokens", tuple(tuple(tokens) for tokens in self.top_tokens))
         if not np.isfinite(self.logp).all():
-            raise ValueError("a reading is not finite: the model gave NaN or infinite logits, or an option has no probability")
+            raise ValueError(
+                "a reading is not finite: the model gave NaN or infinite logits, or an option has no probability"
+            )
         if (self.mass > 1 + 1e-6).any():
             raise ValueError(f"a reading has mass {self.mass.max()}: options are not exclusive")
 

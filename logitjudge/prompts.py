@@ -80,7 +80,7 @@ class Template:
             if name := re.fullmatch(r"'(\w+)' is undefined", str(error)):
                 raise MissingField(self.name, name[1]) from error
             raise TemplateError(f"template {self.name!r}: {error}.") from error
-        except (JinjaError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (JinjaError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise TemplateError(f"template {self.name!r}: {type(error).__name__}: {error}.") from error
 
 
@@ -115,7 +115,13 @@ def parse(source: str, name: str = "template", verdict: str = "direct") -> Templ
     front = _FRONT.match(source)
     settings = _front_matter(front[1], name) if front else {}
     verdicts = settings.pop("verdicts", {})
-    template = Template(name, source[front.end() :] if front else source, verdict=verdict, verdicts=verdicts, **settings)
+    body = source[front.end() :] if front else source
+    try:
+        _ENVIRONMENT.compile(body)
+    except TemplateSyntaxError as error:
+        line = error.lineno + (front[0].count("\n") if front else 0)
+        raise TemplateError(f"template {name!r}, line {line}: {error.message}.") from error
+    template = Template(name, body, verdict=verdict, verdicts=verdicts, **settings)
     return replace(template, **verdicts.get(verdict, {}))
 
 
@@ -128,11 +134,17 @@ def _front_matter(text: str, name: str) -> dict[str, Any]:
         raise TemplateError(f"template {name!r}: the front matter is {settings!r}, not a mapping of settings.")
     verdicts = settings.pop("verdicts", None) or {}
     made = _settings(settings, name)
+    if not isinstance(verdicts, dict):
+        raise TemplateError(
+            f"template {name!r}: setting 'verdicts' is {verdicts!r}, not a mapping of verdict modes to settings."
+        )
     made["verdicts"] = {mode: _settings(values or {}, f"{name}, verdicts: {mode}") for mode, values in verdicts.items()}
     return made
 
 
-def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _settings(values: Any, where: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise TemplateError(f"template {where!r} is {values!r}, not a mapping of settings.")
     for key, value in values.items():
         if key not in SETTINGS:
             raise TemplateError(f"template {where!r}: " + unknown("setting", str(key), [*SETTINGS, "verdicts"]))
@@ -165,7 +177,9 @@ def shown_levels(template: Template, levels: Sequence[Level], ordering: Ordering
     labels = ordering.shown if ordering.labels is None else ordering.labels
     pairs = [(levels[k], levels[label].option) for k, label in zip(ordering.shown, labels, strict=True)]
     return ShownLevels(
-        ShownLevel(v.score, v.text, option, template.text(template.level_line, score=v.score, text=v.text, option=option))
+        ShownLevel(
+            v.score, v.text, option, template.text(template.level_line, score=v.score, text=v.text, option=option)
+        )
         for v, option in pairs
     )
 
@@ -179,12 +193,15 @@ def check(template: Template, item: Item, rubric: Rubric) -> None:
         A level is not printed, or the order of the lines is not the ordering's.
     """
     marks = [f"zq{k}qz" for k in range(len(rubric.levels))]
-    marked = Rubric(rubric.name, rubric.criterion, tuple(Level(v.score, marks[k], v.option) for k, v in enumerate(rubric.levels)))
+    marked = Rubric(
+        rubric.name, rubric.criterion, tuple(Level(v.score, marks[k], v.option) for k, v in enumerate(rubric.levels))
+    )
     ordering = Ordering((*range(1, len(marks)), 0))
     body = render(template, item, marked, ordering).messages[-1].content.lower()
     if missing := [k for k, mark in enumerate(marks) if mark not in body]:
         raise TemplateError(
-            f"template {template.name!r} does not print the level of score {rubric.levels[missing[0]].score}: print {{{{ levels }}}}, or the text of each level."
+            f"template {template.name!r} does not print the level of score {rubric.levels[missing[0]].score}: "
+            "print {{ levels }}, or the text of each level."
         )
     found = tuple(int(k) for k in re.findall(r"zq(\d+)qz", body))
     if found != ordering.shown:

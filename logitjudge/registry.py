@@ -26,14 +26,23 @@ def _shipped(kind: str) -> list[str]:
 
 
 def _foreign(kind: str) -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=f"logitjudge.{kind}")}
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=f"logitjudge.{kind}"):
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise InputError(
+                f"{kind[:-1]} {entry.name!r} is defined by {other.value} and by {entry.value}. Remove one."
+            )
+    return found
 
 
 def names(kind: str) -> list[str]:
     """Sorted names of all plug-ins of a kind ("datasets", "debiasers", ...)."""
     shipped, foreign = _shipped(kind), _foreign(kind)
     if clash := sorted(set(shipped) & set(foreign)):
-        raise InputError(f"{kind[:-1]} {clash[0]!r} is defined by logitjudge and by {foreign[clash[0]].value}. Rename yours.")
+        raise InputError(
+            f"{kind[:-1]} {clash[0]!r} is defined by logitjudge and by {foreign[clash[0]].value}. Rename yours."
+        )
     return sorted([*shipped, *foreign])
 
 
@@ -42,7 +51,14 @@ def load(kind: str, name: str) -> Any:
     if name not in names(kind):
         raise InputError(unknown(kind[:-1], name, names(kind)))
     entry = _foreign(kind).get(name)
-    return entry.load() if entry else importlib.import_module(f"logitjudge.{kind}.{name}")
+    if entry is None:
+        return importlib.import_module(f"logitjudge.{kind}.{name}")
+    try:
+        return entry.load()
+    except Exception as error:  # another package's code: anything may go wrong
+        raise InputError(
+            f"{kind[:-1]} {name!r} of {entry.value} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
 
 
 def load_file(path: Path) -> ModuleType:

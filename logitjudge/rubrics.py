@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,31 +45,64 @@ def from_dict(data: Any, name: str = "rubric") -> Rubric:
     if "criteria" in data or any(_DESCRIPTION.fullmatch(str(key)) for key in data):
         return _prometheus(data, name)
     if stray := set(data) - {"name", "criterion", "levels"}:
-        raise RubricError(f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. Known: name, criterion, levels.")
+        raise RubricError(
+            f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. Known: name, criterion, levels."
+        )
     levels = data.get("levels")
     if not isinstance(levels, list):
         raise RubricError(f"rubric {name!r}: field 'levels' is {levels!r}, not a list of {{score, text}}.")
     made = [_level(row, name) for row in levels]
-    return Rubric(str(data.get("name", name)), data.get("criterion", ""), tuple(sorted(made, key=lambda level: level.score)))
+    return Rubric(
+        str(data.get("name", name)), data.get("criterion", ""), tuple(sorted(made, key=lambda level: level.score))
+    )
 
 
 def _level(row: Any, name: str) -> Level:
     if not isinstance(row, Mapping) or not {"score", "text"} <= set(row) or set(row) - {"score", "text", "option"}:
         raise RubricError(f"rubric {name!r}: level {row!r} is not {{score, text}} or {{score, text, option}}.")
     option = row.get("option")
+    if isinstance(option, bool):  # YAML takes yes, no, on and off for truth values
+        raise RubricError(
+            f"rubric {name!r}: the option of score {row['score']} is {option}, a truth value. Put the option in quotes."
+        )
     return Level(row["score"], row["text"], "" if option is None else str(option))
 
 
 def _prometheus(data: Mapping[str, Any], name: str) -> Rubric:
-    found = {int(m[1]): text for key, text in data.items() if (m := _DESCRIPTION.fullmatch(str(key)))}
-    levels = tuple(Level(score, found[score]) for score in sorted(found))
+    found = {key: int(m[1]) for key in data if (m := _DESCRIPTION.fullmatch(str(key)))}
+    if stray := set(data) - set(found) - {"name", "criteria"}:
+        known = "Known: name, criteria, score1_description, score2_description ..."
+        raise RubricError(f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. {known}")
+    levels = tuple(Level(found[key], data[key]) for key in sorted(found, key=lambda key: found[key]))
     return Rubric(str(data.get("name", name)), data.get("criteria", ""), levels)
+
+
+def _distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return a mapping of pairs whose keys differ: JSON and YAML would silently take the last."""
+    made: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"{key!r} is given twice.")
+        made[key] = value
+    return made
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without repeated keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        _distinct((key.value, None) for key, _ in node.value)
+        return super().construct_mapping(node, deep)
 
 
 def _read(path: Path) -> Rubric:
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
+        data = (
+            json.loads(text, object_pairs_hook=_distinct)
+            if path.suffix.lower() == ".json"
+            else yaml.load(text, _Loader)
+        )
     except OSError as error:
         raise RubricError(f"rubric file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

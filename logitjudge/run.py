@@ -55,7 +55,9 @@ class Run:
         object.__setattr__(self, "scores", frozen_array(self.scores, np.int64))
         shape = (len(self.items), len(self.orderings), len(self.scores))
         if self.logp.shape != shape or self.alias_mass.shape != shape:
-            raise ValueError(f"logp has shape {self.logp.shape}, alias_mass {self.alias_mass.shape}; expected (I, O, K) = {shape}")
+            raise ValueError(
+                f"logp has shape {self.logp.shape}, alias_mass {self.alias_mass.shape}; expected (I, O, K) = {shape}"
+            )
         if not np.isfinite(self.logp).all():
             raise ValueError("logp has a value that is not finite")
 
@@ -104,7 +106,11 @@ class Run:
         """The same run with the items where `keep` (I,) is true."""
         rows = np.flatnonzero(np.asarray(keep))
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values |= {"logp": self.logp[rows], "alias_mass": self.alias_mass[rows], "items": tuple(self.items[i] for i in rows)}
+        values |= {
+            "logp": self.logp[rows],
+            "alias_mass": self.alias_mass[rows],
+            "items": tuple(self.items[i] for i in rows),
+        }
         return Run(**values)
 
     def readings(self) -> pd.DataFrame:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial as partial_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
+STARTING = (
+    ".logitjudge-starting"  # while a run starts or is removed: without run.json, only then are the other files ours
+)
 OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces"}
 _TOKEN = pa.struct([("id", pa.int32()), ("text", pa.string()), ("logp", pa.float64())])
 SCHEMA = pa.schema(
@@ -52,9 +57,9 @@ Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; flush and rename it when the block ends well, remove it when not."""
-    temporary = path.with_name(f".{path.name}.writing")
+def _writing(path: Path, place: Path | None = None) -> Iterator[Path]:
+    """Give a temporary name beside `path`, or in `place`; flush and rename it when the block ends well, remove it when not."""
+    temporary = (place or path.parent) / f".{path.name}.writing"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -62,12 +67,13 @@ def _writing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise RunFolderError(
             f"{path} cannot be written: {error.strerror or error}. What was written before is whole and stays; "
             "free the disk or choose another --out, and run the same command again to go on."
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -83,10 +89,12 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def start(folder: Path, header: Mapping[str, Any], items: Sequence[Item], refused: Sequence[Mapping[str, str]]) -> None:
-    """Write a new run: items, refusals, and last of all run.json."""
+    """Write a new run: items, refusals, and last of all run.json. What is left of another is removed first."""
+    clear(folder)
     _write_lines(folder / "items.jsonl", [item_row(item) for item in items])
     _write_lines(folder / "refused.jsonl", refused)
     write_json(folder / "run.json", header)
+    (folder / STARTING).unlink(missing_ok=True)
 
 
 def item_row(item: Item) -> dict[str, Any]:
@@ -102,13 +110,16 @@ def item_row(item: Item) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as the Python value that JSON knows."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a value of a group as one that JSON knows: None where there is none, text for what it has no word for."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def write_part(folder: Path, batch: int, keys: Sequence[Key], readings: Readings) -> None:
     """Write the readings of one batch."""
-    _write_table(folder / "readings" / f"part-{batch:06d}.parquet", _table(keys, readings))
+    _write_table(folder, f"part-{batch:06d}.parquet", _table(keys, readings))
 
 
 def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
@@ -125,14 +136,14 @@ def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
     return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
-    with _writing(path) as temporary:
+def _write_table(folder: Path, name: str, table: pa.Table) -> None:
+    with _writing(folder / "readings" / name, folder) as temporary:  # outside readings/, which people read as a whole
         pq.write_table(table, temporary, write_page_checksum=True)
 
 
 def finish(folder: Path, header: Mapping[str, Any]) -> None:
     """Put the parts into one file, in item, then ordering order; then say in run.json that the run is finished."""
-    _write_table(folder / "readings" / "all.parquet", _read_parts(folder))
+    _write_table(folder, "all.parquet", _read_parts(folder))
     write_json(folder / "run.json", header)
     _drop_parts(folder)
 
@@ -144,13 +155,18 @@ def _drop_parts(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove a run, and only a run, from `folder`."""
-    for name in OURS:
-        path = folder / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    """Remove a run, and only a run, from `folder`: run.json first, so that what is left never looks finished."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STARTING).touch()
+        for name in ("run.json", *sorted(OURS - {"run.json"})):
+            path = folder / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"{folder} cannot be written: {error.strerror or error}. Choose another --out.") from error
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -168,16 +184,24 @@ def header(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         if folder.exists() and not folder.is_dir():
             raise RunFolderError(f"{folder} is a file. Choose a folder with --out.")
-        if folder.exists() and (stray := {p.name for p in folder.iterdir() if not p.name.startswith(".")} - OURS):
-            raise RunFolderError(f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Choose an empty or new folder.")
+        if (folder / STARTING).exists() or not folder.exists():
+            return None
+        if stray := [p.name for p in folder.iterdir() if not p.name.startswith(".")]:
+            raise RunFolderError(
+                f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Choose an empty or new folder."
+            )
         return None
     try:
         made = json.loads(path.read_text(encoding="utf-8"))
         version = made["schema_version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} cannot be read as a run: {type(error).__name__}: {error}. Restore it, or use --overwrite.") from error
+        raise RunFolderError(
+            f"{path} cannot be read as a run: {type(error).__name__}: {error}. Restore it, or use --overwrite."
+        ) from error
     if version != SCHEMA_VERSION:
         raise RunFolderError(f"{path} has schema version {version!r}; this logitjudge reads version {SCHEMA_VERSION}.")
+    if not (folder / "readings" / "all.parquet").exists():
+        made["finished"] = None  # its readings were moved away, to be read anew
     return dict(made)
 
 
@@ -192,9 +216,19 @@ def done(folder: Path) -> set[int]:
 
 def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, schema=SCHEMA, page_checksum_verification=True, partitioning=None)
+        table = pq.read_table(path, schema=SCHEMA, page_checksum_verification=True, partitioning=None)
     except (OSError, pa.ArrowException) as error:
-        raise RunFolderError(f"{path} is damaged: {error}. Move it away and run the same command again: only its readings are read anew.") from error
+        raise _damaged(path, error) from error
+    for field in SCHEMA:
+        if not field.nullable and table[field.name].null_count:
+            raise _damaged(path, f"column {field.name!r} is not there")
+    return table
+
+
+def _damaged(path: Path, reason: object) -> RunFolderError:
+    return RunFolderError(
+        f"{path} is damaged: {reason}. Move it away and run the same command again: only its readings are read anew."
+    )
 
 
 def _read_parts(folder: Path) -> pa.Table:
@@ -207,7 +241,7 @@ def _read_parts(folder: Path) -> pa.Table:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}. It belongs to the run; restore it.") from error
 
@@ -230,7 +264,8 @@ def refusals(folder: Path) -> list[dict[str, Any]]:
 
 def read_frame(folder: Path) -> pd.DataFrame:
     """Every stored column, one row a reading."""
-    return _read_parts(folder).to_pandas()
+    frame: pd.DataFrame = _read_parts(folder).to_pandas()
+    return frame
 
 
 def load_run(
@@ -275,23 +310,43 @@ def load_run(
             "Run the same command again to go on, or use --partial (partial=True in Python)."
         )
     orderings = tuple(Ordering(tuple(o["shown"]), o["labels"] and tuple(o["labels"])) for o in head["orderings"])
-    kept, logp, alias = _arrays(table, items, orderings, head["scores"])
+    try:
+        kept, logp, alias = _arrays(table, items, orderings, head["scores"])
+    except (KeyError, TypeError, ValueError) as error:
+        whole = folder / "readings" / "all.parquet"
+        raise _damaged(
+            whole if whole.exists() else folder / "readings", f"it does not fit run.json and items.jsonl: {error}"
+        ) from error
     if not kept:
         raise RunIncomplete(f"the run in {folder} has no item with all its readings yet.")
     rubric = head["rubric"] and rubrics.from_dict(head["rubric"])
     run = Run(
-        logp, alias, tuple(kept), orderings, np.array(head["scores"]), rubric, tuple(refused), head, aliases, lambda: read_frame(folder)
+        logp,
+        alias,
+        tuple(kept),
+        orderings,
+        np.array(head["scores"]),
+        rubric,
+        tuple(refused),
+        head,
+        aliases,
+        partial_(read_frame, folder),
     )
     return run if min_mass is None else _heavy_enough(run, min_mass)
 
 
-def _arrays(table: pa.Table, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]) -> tuple[list[Item], Any, Any]:
+def _arrays(
+    table: pa.Table, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]
+) -> tuple[list[Item], Any, Any]:
     """Complete items and their (I, O, K) arrays."""
     o_of = {(o.values(scores), o.labels): n for n, o in enumerate(orderings)}
     i_of = {item.id: n for n, item in enumerate(items)}
     i = np.array([i_of[name] for name in table["item_id"].to_pylist()], dtype=np.int64)
     labels = [None if row is None else tuple(row) for row in table["labels"].to_pylist()]
-    o = np.array([o_of[tuple(row), label] for row, label in zip(table["ordering"].to_pylist(), labels, strict=True)], dtype=np.int64)
+    o = np.array(
+        [o_of[tuple(row), label] for row, label in zip(table["ordering"].to_pylist(), labels, strict=True)],
+        dtype=np.int64,
+    )
     found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
     for n, name in enumerate(("logp", "alias_mass")):
         found[n, i, o] = np.asarray(table[name].combine_chunks().flatten()).reshape(-1, len(scores))
@@ -302,5 +357,7 @@ def _arrays(table: pa.Table, items: Sequence[Item], orderings: Sequence[Ordering
 def _heavy_enough(run: Run, min_mass: float) -> Run:
     keep = run.mass.min(axis=1) >= min_mass
     if not keep.any():
-        raise RunIncomplete(f"no item has a mass of {min_mass} in all its orderings; the largest smallest mass is {run.mass.min(axis=1).max():.3g}.")
+        raise RunIncomplete(
+            f"no item has a mass of {min_mass} in all its orderings; the largest smallest mass is {run.mass.min(axis=1).max():.3g}."
+        )
     return run.select(keep.tolist())

@@ -5,21 +5,23 @@ behind it; what is left of each option's list is its **tail**. A tokenizer that 
 construction, and nobody strips a space.
 
 The **event** that is read is "the answer starts with this option and does not become another one". Where one tail is a
-prefix of another ("1" of "10"), ``log P(option) = log P(tail) + log1p(-sum P(continuations that make another option))``.
+prefix of another ("1" of "10"), ``log P(option) = log P(tail) + log(1 - sum P(continuations that make another option))``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
 from logitjudge.core import Message
 from logitjudge.errors import OptionError
 
-EVENT = "the answer starts with this option and does not become another one"
-WORDS = {n: word for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
+WORDS = {
+    n: word
+    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+}
 Path = tuple[int, ...]
 
 
@@ -66,6 +68,12 @@ class Resolved:
         return len(self.context) + max(map(len, self.tails))
 
 
+def event(close: str = "") -> str:
+    """Words for the event that is read."""
+    closed = f", closed by {close!r}," if close else ""
+    return f"the answer starts with this option{closed} and does not become another one"
+
+
 def common_prefix(lists: Sequence[Sequence[int]]) -> int:
     """Length of the longest common prefix of token lists.
 
@@ -74,7 +82,8 @@ def common_prefix(lists: Sequence[Sequence[int]]) -> int:
     >>> common_prefix([[1, 2, 3], [1, 2], [1, 2, 4]])
     2
     """
-    shortest, longest = min(lists), max(lists)  # lexicographic extremes differ first where any two do
+    rows = [tuple(row) for row in lists]
+    shortest, longest = min(rows), max(rows)  # lexicographic extremes differ first where any two do
     for n, (a, b) in enumerate(zip(shortest, longest, strict=False)):
         if a != b:
             return n
@@ -93,7 +102,11 @@ def resolve(tokenizer: Tokenizer, text: str, options: Sequence[str], close: str 
     n = common_prefix(lists)
     tails = tuple(tuple(ids[n:]) for ids in lists[1:])
     for k, tail in enumerate(tails):
-        if not tail or tails.index(tail) != k:
+        if not tail:
+            raise OptionError(
+                f"the option {options[k]!r} is no token behind the prompt: the tokenizer drops it. Use another option string."
+            )
+        if tails.index(tail) != k:
             other = options[tails.index(tail)]
             raise OptionError(
                 f"the tokenizer cannot tell the options {other!r} and {options[k]!r} apart: both are the tokens {list(tail)}. "
@@ -119,7 +132,8 @@ def _aliases(tokenizer: Tokenizer, options: Sequence[str], tails: Sequence[Path]
     single = [{ids[0] for ids in (next(pieces) for _ in row) if len(ids) == 1} for row in forms]
     begins = {tail[0] for tail in tails}
     return tuple(
-        tuple(sorted(ids - begins - set().union(*(other for j, other in enumerate(single) if j != k)))) for k, ids in enumerate(single)
+        tuple(sorted(ids - begins - set().union(*(other for j, other in enumerate(single) if j != k))))
+        for k, ids in enumerate(single)
     )
 
 
@@ -146,7 +160,9 @@ def walks(tails: Sequence[Path]) -> list[Path]:
     return [path for path in inner if not any(len(other) > len(path) and other[: len(path)] == path for other in inner)]
 
 
-def option_logp(tails: Sequence[Path], step: Mapping[tuple[Path, int], float]) -> list[float]:
+def option_logp(
+    tails: Sequence[Path], step: Mapping[tuple[Path, int], float], rest: Mapping[Path, float]
+) -> list[float]:
     """(K,) log-probability of each option's event, in nats.
 
     Parameters
@@ -155,24 +171,44 @@ def option_logp(tails: Sequence[Path], step: Mapping[tuple[Path, int], float]) -
         (K,) tails, all different.
     step
         (path, token) -> log P(token | context, path) for every node of `nodes`.
+    rest
+        path -> log P(any token that is not read there | context, path) for every node but the first. It is summed over
+        the vocabulary, because 1 - P would be lost where a judge is nearly sure of the longer option.
 
     Examples
     --------
     >>> half = math.log(0.5)
-    >>> [round(math.exp(x), 3) for x in option_logp([(1,), (1, 0)], {((), 1): half, ((1,), 0): half})]
+    >>> made = option_logp([(1,), (1, 0)], {((), 1): half, ((1,), 0): half}, {(1,): half})
+    >>> [round(math.exp(x), 3) for x in made]
     [0.25, 0.25]
     """
-    return [_along(tail, (), step) + _not_another(tail, tails, step) for tail in tails]
+    return [_along(tail, step) + _not_another(tail, tails, step, rest) for tail in tails]
 
 
-def _along(tail: Path, start: Path, step: Mapping[tuple[Path, int], float]) -> float:
-    """Log P(tail | start), where start is a prefix of tail."""
-    return math.fsum(step[tail[:depth], tail[depth]] for depth in range(len(start), len(tail)))
+def _along(tail: Path, step: Mapping[tuple[Path, int], float]) -> float:
+    """Log P(tail | context)."""
+    return math.fsum(step[tail[:depth], tail[depth]] for depth in range(len(tail)))
 
 
-def _not_another(tail: Path, tails: Sequence[Path], step: Mapping[tuple[Path, int], float]) -> float:
+def _not_another(
+    tail: Path, tails: Sequence[Path], step: Mapping[tuple[Path, int], float], rest: Mapping[Path, float]
+) -> float:
     """Log of the probability that the option does not go on to be another one."""
-    longer = [other for other in tails if len(other) > len(tail) and other[: len(tail)] == tail]
-    nearest = [other for other in longer if not any(o != other and other[: len(o)] == o for o in longer)]
-    gone = math.fsum(math.exp(_along(other, tail, step)) for other in nearest)
-    return math.log1p(-gone) if gone < 1 else -math.inf
+    longer = {other for other in tails if len(other) > len(tail) and other[: len(tail)] == tail}
+    return _missing(tail, longer, step, rest) if longer else 0.0
+
+
+def _missing(
+    path: Path, targets: Set[Path], step: Mapping[tuple[Path, int], float], rest: Mapping[Path, float]
+) -> float:
+    """Log of the probability that what follows `path` makes none of `targets`."""
+    if path in targets:
+        return -math.inf
+    ahead = {target[len(path)] for target in targets if target[: len(path)] == path}
+    return _log_sum([rest[path], *(step[path, c] + _missing((*path, c), targets, step, rest) for c in sorted(ahead))])
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    """Log of the sum of exponentials."""
+    top = max(logs)
+    return top if top == -math.inf else top + math.log(math.fsum(math.exp(x - top) for x in logs))

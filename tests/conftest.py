@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,16 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
+    """The public data files beside the repository; not everybody has them."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if not folder.is_dir():
         pytest.skip(f"the shared data folder {folder} is not here")
     return folder
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """In CI everything must run: a skip is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("CI runs every test that it selects: a skip is a failure", red=True)
+        session.exitstatus = exitstatus or 1

@@ -3,8 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from planted_runs import planted_run, rated_items, unrated_items
 
 from logitjudge.core import Ordering

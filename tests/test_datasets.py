@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from logitjudge import datasets, registry, rubrics
 from logitjudge.core import Item, ItemSet, Level, Rubric

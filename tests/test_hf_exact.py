@@ -11,9 +11,10 @@ import tiny_models
 import torch
 
 import logitjudge as lj
-from logitjudge import judging, models, prompts
+from logitjudge import models, prompts
 from logitjudge.backends.hf import HFJudge
 from logitjudge.core import Item, Level, Rubric
+from logitjudge.study import study
 
 SHORT = "{{ instruction }}\n{{ response }}\n{{ criterion_line }}\n{{ levels }}\n"
 
@@ -40,7 +41,13 @@ def brute_force(model, context, tails):
 
     whole = {tail: math.exp(sequence(tail)) for tail in tails}
     minimal = {
-        tail: [o for o in tails if o != tail and o[: len(tail)] == tail and not any(m not in (o, tail) and o[: len(m)] == m and m[: len(tail)] == tail for m in tails)]
+        tail: [
+            o
+            for o in tails
+            if o != tail
+            and o[: len(tail)] == tail
+            and not any(m not in (o, tail) and o[: len(m)] == m and m[: len(tail)] == tail for m in tails)
+        ]
         for tail in tails
     }
     return [math.log(whole[tail] - sum(whole[longer] for longer in minimal[tail])) for tail in tails]
@@ -52,7 +59,7 @@ def test_every_reading_is_the_plain_forward(name, template):
     items = tiny_models.items()
     run = lj.judge(model, items, tokenizer=tokenizer, template=template, device="cpu")
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
-    asked = judging.study(items, template=template)
+    asked = study(items, template=template)
     for i, item in enumerate(items):
         for o, ordering in enumerate(run.orderings):
             tokens = asked.query(backend, item, ordering).tokens
@@ -62,21 +69,20 @@ def test_every_reading_is_the_plain_forward(name, template):
             np.testing.assert_allclose(run.logp[i, o], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [("llama", "shared"), ("qwen2", "shared"), ("gpt2", "shared"), ("gemma2", "shared"), ("gemma2-window", "shared"), ("mistral-window", "shared"),
-     ("mixtral", "shared"), ("cohere", "shared"), ("granite", "shared"), ("mamba", "plain")],
-)  # fmt: skip
-def test_path_of_architecture(name, path, template):
+@pytest.mark.parametrize("name", sorted({*tiny_models.ARCHITECTURES} - {"bloom"}))
+def test_path_of_architecture(name, template):
     model, tokenizer = tiny_models.judge(name)
     run = lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, template=template, device="cpu")
+    path = "plain" if name == "mamba" else "shared"
     assert run.provenance["sessions"][-1]["path"] == path, run.provenance["sessions"][-1]["proof"]
 
 
 SCALES = {
     "0-10": [Level(k, f"it is {k} good") for k in range(11)],
     "Score 1": [Level(k, f"text {k}", f"Score {k}") for k in range(1, 6)],
-    "Very poor": [Level(k, f"level {k}", text) for k, text in enumerate(["Very poor", "Poor", "Fair", "Good", "Very good"], 1)],
+    "Very poor": [
+        Level(k, f"level {k}", text) for k, text in enumerate(["Very poor", "Poor", "Fair", "Good", "Very good"], 1)
+    ],
     "1, 10, 100": [Level(k, f"up to {k}") for k in (1, 10, 100)],
 }
 
@@ -88,7 +94,7 @@ def test_options_of_several_tokens_equal_brute_force(scale, merges, template):
     items = tiny_models.items(2, Rubric("scale", "How good?", tuple(SCALES[scale])))
     run = lj.judge(model, items, tokenizer=tokenizer, template=template, orderings="identity", device="cpu")
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
-    asked = judging.study(items, template=template, orderings="identity")
+    asked = study(items, template=template, orderings="identity")
     for i, item in enumerate(items):
         tokens = asked.query(backend, item, run.orderings[0]).tokens
         expected = brute_force(model, tokens.context, tokens.tails)
@@ -103,7 +109,7 @@ def test_a_merged_blank_is_read_as_the_token_that_it_is(template, tmp_path):
     model, tokenizer = tiny_models.judge("llama", (" 1", " 2", " 3", " 4", " 5"))
     rubric = Rubric("blank", "Is it?", tuple(Level(k, f"text {k}", f" {k}") for k in range(1, 6)))
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
-    asked = judging.study(tiny_models.items(1, rubric), template=own)
+    asked = study(tiny_models.items(1, rubric), template=own)
     tokens = asked.query(backend, asked.itemset.items[0], asked.orderings[0]).tokens
     assert [tokenizer.decode(tail) for tail in tokens.tails] == [f" {k}" for k in range(1, 6)]
     assert {len(tail) for tail in tokens.tails} == {1}
@@ -113,7 +119,18 @@ def test_prompts_command_gives_what_was_read(template, tmp_path):
     """The contract: anyone can repeat a reading with a plain forward of the printed token ids."""
     folder = tiny_models.save(tmp_path / "judge")
     run = lj.judge(str(folder), tiny_models.items(), template=template, out=tmp_path / "run", device="cpu")
-    command = [sys.executable, "-m", "logitjudge", "prompts", str(tmp_path / "run"), "--item", "item-1", "--ordering", "5,4,3,2,1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "logitjudge",
+        "prompts",
+        str(tmp_path / "run"),
+        "--item",
+        "item-1",
+        "--ordering",
+        "5,4,3,2,1",
+        "--json",
+    ]
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     model, _ = tiny_models.judge("llama")
     logp = plain_logp(model, printed["context_token_ids"])[-1]
@@ -125,7 +142,10 @@ def test_prompts_command_gives_what_was_read(template, tmp_path):
 
 def test_a_budget_of_one_row_reads_the_same(template):
     model, tokenizer = tiny_models.judge("llama")
-    runs = [lj.judge(model, tiny_models.items(), tokenizer=tokenizer, template=template, device="cpu", max_batch_tokens=n) for n in (1, 100_000)]
+    runs = [
+        lj.judge(model, tiny_models.items(), tokenizer=tokenizer, template=template, device="cpu", max_batch_tokens=n)
+        for n in (1, 100_000)
+    ]
     np.testing.assert_allclose(runs[0].logp, runs[1].logp, atol=1e-4)
 
 
@@ -138,7 +158,7 @@ def test_head_is_float32_under_a_bf16_body(template):
     logp = backend.forward.logp(ids, [36])[0, 0]
     with torch.inference_mode():
         hidden = model.model(input_ids=ids).last_hidden_state[0, -1].float()
-    logits = model.get_output_embeddings().weight.float() @ hidden
+        logits = model.get_output_embeddings().weight.float() @ hidden
     cap = model.config.final_logit_softcapping
     torch.testing.assert_close(logp, torch.log_softmax(torch.tanh(logits / cap) * cap, -1), atol=1e-4, rtol=0)
     assert len(set(logp.tolist())) == len(logp)
@@ -147,7 +167,7 @@ def test_head_is_float32_under_a_bf16_body(template):
 def test_base_model_without_chat_template_gets_one_bos(template):
     model, tokenizer = tiny_models.judge("llama", chat=False)
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
-    asked = judging.study(tiny_models.items(1), template=template)
+    asked = study(tiny_models.items(1), template=template)
     tokens = asked.query(backend, asked.itemset.items[0], asked.orderings[0]).tokens
     assert backend.tokenizer.begins(tokens.context) <= 1
     assert tokenizer.decode(tokens.context).endswith("The score is ")
@@ -156,14 +176,18 @@ def test_base_model_without_chat_template_gets_one_bos(template):
 def test_chat_prompt_has_one_bos(template):
     model, tokenizer = tiny_models.judge("llama")
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
-    asked = judging.study(tiny_models.items(1), template=template)
-    assert backend.tokenizer.begins(asked.query(backend, asked.itemset.items[0], asked.orderings[0]).tokens.context) == 1
+    asked = study(tiny_models.items(1), template=template)
+    assert (
+        backend.tokenizer.begins(asked.query(backend, asked.itemset.items[0], asked.orderings[0]).tokens.context) == 1
+    )
 
 
 def test_read_reads_one_prompt():
     model, tokenizer = tiny_models.judge("llama")
     readings = lj.read(model, [{"role": "user", "content": "Is it? "}], options=["yes", "no"], tokenizer=tokenizer)
-    text = tokenizer.apply_chat_template([{"role": "user", "content": "Is it? "}], tokenize=False, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Is it? "}], tokenize=False, add_generation_prompt=True
+    )
     context = tokenizer(text, add_special_tokens=False)["input_ids"]
     tails = [tuple(tokenizer(word, add_special_tokens=False)["input_ids"]) for word in ("yes", "no")]
     np.testing.assert_allclose(readings.logp[0], brute_force(model, context, tails), atol=1e-4)
@@ -172,7 +196,10 @@ def test_read_reads_one_prompt():
 def test_prompt_longer_than_the_context_is_refused_not_cut(template):
     model, tokenizer = tiny_models.judge("llama")
     model.config.max_position_embeddings = 200
-    short, long = tiny_models.items(1)[0], Item("long", {"instruction": "x" * 300, "response": "y"}, tiny_models.items(1)[0].rubric)
+    short, long = (
+        tiny_models.items(1)[0],
+        Item("long", {"instruction": "x" * 300, "response": "y"}, tiny_models.items(1)[0].rubric),
+    )
     run = lj.judge(model, [short, long], tokenizer=tokenizer, template=template, device="cpu")
     assert [item.id for item in run.items] == ["item-0"]
     assert run.refused[0]["id"] == "long"
@@ -181,5 +208,9 @@ def test_prompt_longer_than_the_context_is_refused_not_cut(template):
 
 def test_shown_prompt_is_what_the_template_renders(template):
     item = tiny_models.items(1)[0]
-    prompt = prompts.render(prompts.load(template), item, item.rubric, judging.study([item], template=template).orderings[3])
-    assert prompt.messages[-1].content.endswith("Score 4: text d\nScore 5: text e\nScore 1: text a\nScore 2: text b\nScore 3: text c")
+    prompt = prompts.render(
+        prompts.load(template), item, item.rubric, study([item], template=template).orderings[3]
+    )
+    assert prompt.messages[-1].content.endswith(
+        "Score 4: text d\nScore 5: text e\nScore 1: text a\nScore 2: text b\nScore 3: text c"
+    )

@@ -10,11 +10,17 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import logitjudge as lj
-from logitjudge import judging, models
-from logitjudge.backends.hf import forward as forward_module, proof as proof_module, shared as shared_module, twin as twin_module
+from logitjudge import models
+from logitjudge.backends.hf import (
+    forward as forward_module,
+    proof as proof_module,
+    shared as shared_module,
+    twin as twin_module,
+)
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.proof import prove_shared
 from logitjudge.backends.hf.sequences import sequences
+from logitjudge.study import study
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +33,7 @@ def rows(llama):
     model, tokenizer = llama
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
     items = tiny_models.items(1)
-    asked = judging.study(items)
+    asked = study(items)
     return sequences(asked.queries(backend, items))
 
 
@@ -97,7 +103,10 @@ def test_twin_is_strong_enough_to_show_a_wrong_mask(name):
     small = twin_module.twin(model)
     ids = torch.arange(3, 63)[None]
     with torch.inference_mode():
-        plain, changed = (small(input_ids=x).logits[0, -1].log_softmax(-1) for x in (ids, torch.cat([ids[:, :-2] + 1, ids[:, -2:]], 1)))
+        plain, changed = (
+            small(input_ids=x).logits[0, -1].log_softmax(-1)
+            for x in (ids, torch.cat([ids[:, :-2] + 1, ids[:, -2:]], 1))
+        )
     assert (plain - changed).abs().max() > 0.1
 
 
@@ -108,7 +117,16 @@ def test_a_model_that_ignores_the_cache_is_plain(llama, rows, monkeypatch):
 
 
 ROPES = {
-    "longrope": ("phi3", {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "original_max_position_embeddings": 64}),
+    "longrope": (
+        "phi3",
+        {
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [4.0] * 4,
+            "original_max_position_embeddings": 64,
+        },
+    ),
     "dynamic": ("llama", {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}),
 }
 
@@ -117,9 +135,20 @@ ROPES = {
 def test_a_rope_that_changes_with_the_length_gets_no_cache(rope, tmp_path):
     kind, parameters = ROPES[rope]
     tokenizer = tiny_models.tokenizer()
-    length = {"max_position_embeddings": 4096, "original_max_position_embeddings": 64} if rope == "longrope" else {"max_position_embeddings": 64}
+    length = (
+        {"max_position_embeddings": 4096, "original_max_position_embeddings": 64}
+        if rope == "longrope"
+        else {"max_position_embeddings": 64}
+    )
     config = AutoConfig.for_model(
-        kind, **{**tiny_models.COMMON, **length, "vocab_size": len(tokenizer), "rope_parameters": parameters, "sliding_window": None}
+        kind,
+        **{
+            **tiny_models.COMMON,
+            **length,
+            "vocab_size": len(tokenizer),
+            "rope_parameters": parameters,
+            "sliding_window": None,
+        },
     )
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
@@ -127,7 +156,7 @@ def test_a_rope_that_changes_with_the_length_gets_no_cache(rope, tmp_path):
     model.eval()
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
     items = tiny_models.items(1)
-    asked = judging.study(items)
+    asked = study(items)
     queries = asked.queries(backend, items)
     backend.prepare(queries, max(query.length for query in queries))
     assert backend.path == "plain"

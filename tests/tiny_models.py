@@ -35,7 +35,10 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral-window": ("mistral", {"sliding_window": 16}),
     "mixtral": ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2}),
     "cohere": ("cohere", {}),
-    "granite": ("granite", {"logits_scaling": 4.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.3}),
+    "granite": (
+        "granite",
+        {"logits_scaling": 4.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.3},
+    ),
     "bloom": ("bloom", {"n_layer": 4, "n_head": 4}),
     "mamba": ("mamba", {"state_size": 8}),
 }
@@ -89,4 +92,7 @@ def save(folder: Path, name: str = "llama", merges: tuple[str, ...] = (), chat: 
 def items(count: int = 3, rubric: Rubric | None = None) -> list[Item]:
     """Short items of different lengths."""
     rubric = rubric or Rubric("short", "Is it true?", tuple(Level(k, f"text {'abcde'[k - 1]}") for k in range(1, 6)))
-    return [Item(f"item-{n}", {"instruction": "Say it." * (n + 1), "response": "It is " + "so" * n}, rubric, (1 + n % 5,)) for n in range(count)]
+    return [
+        Item(f"item-{n}", {"instruction": "Say it." * (n + 1), "response": "It is " + "so" * n}, rubric, (1 + n % 5,))
+        for n in range(count)
+    ]

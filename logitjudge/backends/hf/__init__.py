@@ -10,8 +10,9 @@ import torch
 import transformers
 
 from logitjudge.backends import Query
+from logitjudge.backends.hf.facts import facts
 from logitjudge.backends.hf.forward import Forward
-from logitjudge.backends.hf.load import load, quiet
+from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.proof import Proof, prove_shared
 from logitjudge.backends.hf.sequences import harvest, sequences
@@ -28,6 +29,11 @@ def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
     """Load a judge."""
     model, tokenizer = load(spec)
     return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date))
+
+
+def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
+    """Load the tokenizer of a judge, without its weights."""
+    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date)
 
 
 class HFJudge:
@@ -65,6 +71,10 @@ class HFJudge:
             "chat_template_hash": self.tokenizer.template_hash(),
             "system_folded": self.tokenizer.system_folded,
         }
+
+    def facts(self) -> Mapping[str, Any]:
+        """What `doctor` wants to know: bytes of weights and of free memory, what tokenizer and chat template do."""
+        return facts(self.model, self.tokenizer._tokenizer, self.tokenizer._template, self.forward.device)
 
     def prepare(self, sample: Sequence[Query], longest: int) -> None:
         """Check the float32 head against the model's own logits, and prove the shared path."""

@@ -55,7 +55,9 @@ class Forward:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
     @torch.inference_mode()
-    def logp(self, ids: torch.Tensor, keep: Sequence[int], cache: DynamicCache | None = None, **inputs: Any) -> torch.Tensor:
+    def logp(
+        self, ids: torch.Tensor, keep: Sequence[int], cache: DynamicCache | None = None, **inputs: Any
+    ) -> torch.Tensor:
         """(B, len(keep), V) natural log-probabilities behind the tokens at the places `keep` of every row."""
         if cache is not None:
             inputs |= {self._cache_name: cache, "use_cache": True}
@@ -74,5 +76,7 @@ class Forward:
         cache = DynamicCache()
         self.logp(self.tensor([ids]), [len(ids) - 1], cache)
         if cache.get_seq_length() != len(ids):
-            raise RuntimeError(f"the cache holds {cache.get_seq_length()} of {len(ids)} tokens: this model ignores the cache it is given")
+            raise RuntimeError(
+                f"the cache holds {cache.get_seq_length()} of {len(ids)} tokens: this model ignores the cache it is given"
+            )
         return cache

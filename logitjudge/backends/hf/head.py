@@ -21,7 +21,12 @@ def can_hook(model: Any) -> bool:
     """Whether the head is a plain projection with weights in memory (not quantised, not offloaded)."""
     head = model.get_output_embeddings()
     weight = getattr(head, "weight", None)
-    return isinstance(head, nn.Linear) and weight is not None and weight.is_floating_point() and weight.device.type != "meta"
+    return (
+        isinstance(head, nn.Linear)
+        and weight is not None
+        and weight.is_floating_point()
+        and weight.device.type != "meta"
+    )
 
 
 @contextlib.contextmanager
@@ -38,5 +43,5 @@ def _project(head: nn.Linear, inputs: tuple[torch.Tensor, ...], output: torch.Te
     if output.dtype == torch.float32:
         return output
     hidden = inputs[0].float()
-    logits = torch.cat([hidden @ rows.float().T for rows in head.weight.split(CHUNK)], dim=-1)
+    logits = torch.cat([hidden @ rows.float().T for rows in torch.split(head.weight, CHUNK)], dim=-1)
     return logits if head.bias is None else logits + head.bias.float()

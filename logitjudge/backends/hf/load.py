@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,15 +27,29 @@ def load(spec: ModelSpec) -> tuple[Any, Any]:
             raise ModelError("a loaded model needs its tokenizer: judge(model, ..., tokenizer=...).")
         return spec.model.eval(), spec.tokenizer
     where, source = _source(spec)
+    tokenizer = load_tokenizer(spec)
     with quiet():
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **source)
             model = transformers.AutoModelForCausalLM.from_pretrained(where, **source, **_options(spec))
         except Exception as error:
             raise ModelError(_reason(spec, error)) from error
         if spec.adapter:
             model = _adapted(model, spec.adapter)
     return _placed(model, spec).eval(), tokenizer
+
+
+def load_tokenizer(spec: ModelSpec) -> Any:
+    """Tokenizer alone. Raises `ModelError` as `load` does."""
+    if spec.kind == "loaded":
+        raise ModelError(
+            f"the judge {spec.name!r} was a loaded model, so its tokenizer cannot be opened from its name."
+        )
+    where, source = _source(spec)
+    with quiet():
+        try:
+            return transformers.AutoTokenizer.from_pretrained(where, **source)
+        except Exception as error:
+            raise ModelError(_reason(spec, error)) from error
 
 
 def _source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
@@ -64,7 +79,9 @@ def _placed(model: Any, spec: ModelSpec) -> Any:
     try:
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}. Try --device auto.") from error
+        raise ModelError(
+            f"device {device!r} cannot be used: {str(error).splitlines()[0]}. Try --device auto."
+        ) from error
 
 
 def _adapted(model: Any, adapter: str) -> Any:
@@ -91,7 +108,10 @@ def _reason(spec: ModelSpec, error: Exception) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' own warnings and bars off the user's terminal."""
+    """Keep transformers' own warnings and bars off the user's terminal, unless logging of ``logitjudge`` shows INFO (``-v``)."""
+    if logging.getLogger("logitjudge").isEnabledFor(logging.INFO):
+        yield
+        return
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -52,14 +52,14 @@ def prove_shared(forward: Forward, rows: Sequence[Row]) -> Proof:
 
 
 def _changing_rope(config: Any, longest: int) -> str:
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
-    kinds = [rope, *(value for value in rope.values() if isinstance(value, dict))]
-    for kind in kinds:
+    for kind in [rope, *(value for value in rope.values() if isinstance(value, dict))]:
         name = kind.get("rope_type", kind.get("type"))
-        original = kind.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
-        if name in ("longrope", "dynamic") and longest > (original or text.max_position_embeddings):
-            return f"rope of type {name} changes beyond {original or text.max_position_embeddings} tokens, and the longest prompt has {longest}"
+        most = kind.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
+        most = most or text.max_position_embeddings
+        if name in ("longrope", "dynamic") and longest > most:
+            return f"rope of type {name} changes beyond {most} tokens, and the longest prompt has {longest}"
     return ""
 
 
@@ -93,10 +93,17 @@ def _nothing_leaks(forward: Forward, rows: Sequence[Row]) -> Proof | None:
     if len(rows) < 2:
         return None
     *others, last = rows
-    changed = [*others, replace(last, ids=(*last.ids[:-1], (last.ids[-1] + 1) % forward.model.config.get_text_config().vocab_size))]
+    changed = [
+        *others,
+        replace(last, ids=(*last.ids[:-1], (last.ids[-1] + 1) % forward.model.config.get_text_config().vocab_size)),
+    ]
     n = sum(len(row.places) for row in others)
     before, after = _run(forward, rows)[:n], _run(forward, changed)[:n]
-    return None if torch.equal(before, after) else Proof(False, f"a token of one prompt moves another by {float((before - after).abs().max()):.2g} nats")
+    return (
+        None
+        if torch.equal(before, after)
+        else Proof(False, f"a token of one prompt moves another by {float((before - after).abs().max()):.2g} nats")
+    )
 
 
 def _no_more_than_noise(forward: Forward, rows: Sequence[Row]) -> Proof:
@@ -104,16 +111,24 @@ def _no_more_than_noise(forward: Forward, rows: Sequence[Row]) -> Proof:
 
     Plain batching happens to use the same kernels as a prompt alone at some lengths, so it is looked at for several.
     """
-    noise = max(_spread(_alone(forward, cut), _padded(forward, cut)) for cut in (rows, _first(rows, 0.7), _first(rows, 0.4)))
+    noise = max(
+        _spread(_alone(forward, cut), _padded(forward, cut)) for cut in (rows, _first(rows, 0.7), _first(rows, 0.4))
+    )
     nats = _spread(_alone(forward, rows), _run(forward, rows))
     ok = nats <= max(EXACT, 2 * noise)
-    reason = "proven" if ok else f"on the real weights it differs from plain by {nats:.2g} nats, plain batching by {noise:.2g}"
+    reason = (
+        "proven"
+        if ok
+        else f"on the real weights it differs from plain by {nats:.2g} nats, plain batching by {noise:.2g}"
+    )
     return Proof(ok, reason, None, noise, nats)
 
 
 def _first(rows: Sequence[Row], share: float) -> list[Row]:
     """The beginnings of rows, read behind their last token."""
-    return [replace(row, ids=row.ids[: (n := max(1, int(share * len(row.ids))))], places=((n - 1, ()),)) for row in rows]
+    return [
+        replace(row, ids=row.ids[: (n := max(1, int(share * len(row.ids))))], places=((n - 1, ()),)) for row in rows
+    ]
 
 
 def _padded(forward: Forward, rows: Sequence[Row]) -> torch.Tensor:

@@ -63,6 +63,7 @@ class _Found:
     """What has been read of one query so far."""
 
     step: dict[tuple[Path, int], float] = field(default_factory=dict)
+    rest: dict[Path, float] = field(default_factory=dict)
     alias: list[float] = field(default_factory=list)
     top: list[TopToken] = field(default_factory=list)
 
@@ -90,21 +91,29 @@ class Harvest:
         wanted = self._nodes[number][path]
         found.step.update(zip(((path, token) for token in wanted), logp[wanted].tolist(), strict=True))
         if path == ():
-            found.alias = [math.fsum(logp[list(ids)].double().exp().tolist()) if ids else 0.0 for ids in tokens.aliases]
+            found.alias = [math.fsum(logp[list(ids)].exp().tolist()) if ids else 0.0 for ids in tokens.aliases]
             found.top = self._top(logp, set(wanted))
+        else:
+            found.rest[path] = float(logp.index_fill(0, torch.tensor(wanted, device=logp.device), -math.inf).logsumexp(0))
 
     def _top(self, logp: torch.Tensor, begins: set[int]) -> list[TopToken]:
         values, ids = logp.topk(min(TOP + len(begins), len(logp)))
         pairs = zip(ids.tolist(), values.tolist(), strict=True)
-        return [TopToken(token, self._decode([token]), value) for token, value in pairs if token not in begins and value > -math.inf][:TOP]
+        return [
+            TopToken(token, self._decode([token]), value)
+            for token, value in pairs
+            if token not in begins and value > -math.inf
+        ][:TOP]
 
     def readings(self) -> Readings:
         """Readings of all queries, in order."""
-        logp = [option_logp(tokens.tails, found.step) for tokens, found in zip(self._tokens, self._found, strict=True)]
+        logp = [option_logp(tokens.tails, found.step, found.rest) for tokens, found in zip(self._tokens, self._found, strict=True)]
         return Readings(logp, [found.alias for found in self._found], tuple(tuple(found.top) for found in self._found))  # type: ignore[arg-type]
 
 
-def harvest(queries: Sequence[Query], rows: Iterable[tuple[Row, torch.Tensor]], decode: Callable[[Sequence[int]], str]) -> Readings:
+def harvest(
+    queries: Sequence[Query], rows: Iterable[tuple[Row, torch.Tensor]], decode: Callable[[Sequence[int]], str]
+) -> Readings:
     """Readings of queries from the rows that a path ran for them, each with the (places, V) log-probabilities there."""
     found = Harvest(queries, decode)
     for row, logp in rows:

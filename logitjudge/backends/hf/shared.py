@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import torch
 
@@ -15,7 +16,9 @@ from logitjudge.tokens import common_prefix
 LEAVES = 64  # places read in one pass, which bounds the (places x vocabulary) float32 array
 
 
-def run_shared(forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object]) -> Iterator[tuple[Row, torch.Tensor]]:
+def run_shared(
+    forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object]
+) -> Iterator[tuple[Row, torch.Tensor]]:
     """Run rows in groups that share a prefix.
 
     Parameters
@@ -47,16 +50,19 @@ def _chunks(rows: Sequence[Row], start: int, budget: int) -> Iterator[Sequence[R
         yield rows[first : first + n]
 
 
-def batch(forward: Forward, rows: Sequence[Row], start: int, trunk: object | None) -> list[torch.Tensor]:
+def batch(forward: Forward, rows: Sequence[Row], start: int, trunk: Any) -> list[torch.Tensor]:
     """Run right-padded rows behind a cached prefix of `start` tokens; with none, this is plain batching."""
     length = max(len(row.ids) for row in rows) - start
     ids = [[*row.ids[start:], *[0] * (start + length - len(row.ids))] for row in rows]
     mask = [[1] * len(row.ids) + [0] * (start + length - len(row.ids)) for row in rows]
     keep = sorted({place - start for row in rows for place, _ in row.places})
-    inputs = {"attention_mask": forward.tensor(mask), "position_ids": forward.tensor([list(range(start, start + length))] * len(rows))}
+    inputs = {
+        "attention_mask": forward.tensor(mask),
+        "position_ids": forward.tensor([list(range(start, start + length))] * len(rows)),
+    }
     cache = copy.deepcopy(trunk)
     if cache is not None:
-        cache.batch_repeat_interleave(len(rows))  # type: ignore[attr-defined]
-    logp = forward.logp(forward.tensor(ids), keep, cache, **inputs)  # type: ignore[arg-type]
+        cache.batch_repeat_interleave(len(rows))
+    logp = forward.logp(forward.tensor(ids), keep, cache, **inputs)
     at = {place: n for n, place in enumerate(keep)}
     return [logp[n, [at[place - start] for place, _ in row.places]] for n, row in enumerate(rows)]

@@ -46,7 +46,9 @@ class HFTokenizer:
             self.system_folded = True
             text = self._chat(_folded(messages))
         if text is None or not _says_all(text, messages):
-            raise ModelError("the chat template does not print the messages as they are. Use another one: --chat-template FILE.")
+            raise ModelError(
+                "the chat template does not print the messages as they are. Use another one: --chat-template FILE."
+            )
         return text + prefill
 
     def _chat(self, messages: Sequence[Message]) -> str | None:

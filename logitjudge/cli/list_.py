@@ -1,0 +1,106 @@
+"""``logitjudge list``: what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+
+from logitjudge.cli import _console
+
+EXAMPLES = """
+  logitjudge list datasets
+  logitjudge list orderings
+"""
+LEVELS = 5  # of the rubric for which orderings are counted
+Line = tuple[str, ...]
+
+
+def list_(
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="WHAT", help="models, datasets, templates, rubrics, orderings, debiasers or probes."),
+    ],
+) -> None:
+    """Print what there is, one line each."""
+    lines = list(KINDS[_console.one_of("list", kind, KINDS)]())
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    if not lines:
+        _console.note(f"no {kind} yet")
+
+
+def _first_line(text: str | None) -> str:
+    return ((text or "").strip().splitlines() or [""])[0]
+
+
+def _plugins(kind: str) -> Callable[[], Iterator[Line]]:
+    def lines() -> Iterator[Line]:
+        from logitjudge import registry
+
+        for name in registry.names(kind):
+            yield name, _first_line(registry.load(kind, name).__doc__)
+
+    return lines
+
+
+def _models() -> Iterator[Line]:
+    from logitjudge import models
+
+    yield "ORGANISATION/NAME", "A model of the Hugging Face hub; --revision picks a commit."
+    yield "FOLDER", "A local folder that save_pretrained wrote."
+    yield "FILE.gguf", "A GGUF file; its weights are dequantised."
+    yield "embedded", f"{models.EMBEDDED_NAME}: the demonstration judge, fetched once."
+    yield "planted:SPEC", "No model: a judge with known biases, e.g. planted:position=0.8,0,0,0,0.3;seed=7."
+
+
+def _templates() -> Iterator[Line]:
+    from logitjudge import prompts
+
+    for name in prompts.names():
+        lines = (prompts.FOLDER / f"{name}.j2").read_text(encoding="utf-8").splitlines()
+        comments = (line.strip("# ") for line in lines if line.startswith("#") and not line.startswith("##"))
+        yield name, next(comments, "")
+
+
+def _rubrics() -> Iterator[Line]:
+    from logitjudge import rubrics
+
+    for name in rubrics.names():
+        rubric = rubrics.load(name)
+        yield (
+            name,
+            f"{rubric.scores[0]} to {rubric.scores[-1]}, {len(rubric.scores)} levels",
+            _first_line(rubric.criterion),
+        )
+
+
+def _orderings() -> Iterator[Line]:
+    from logitjudge import orderings
+
+    scores = range(1, LEVELS + 1)
+    for name in (*orderings.NAMED, *(f"{name}:N" for name in orderings.COUNTED)):
+        made: Any = orderings.parse(name.replace(":N", ":4"), scores)
+        count = {"random:N": "N", "latin:N": "N x K"}.get(name, str(len(made)))
+        balance = (
+            "depends on the draw"
+            if name == "random:N"
+            else "balanced"
+            if orderings.is_balanced(made)
+            else "not balanced"
+        )
+        yield name, f"{count} for K = {LEVELS}", balance
+    yield "1,2,3,4,5;5,4,3,2,1", "as listed", "score values, first position first"
+
+
+KINDS: dict[str, Callable[[], Iterator[Line]]] = {
+    "models": _models,
+    "datasets": _plugins("datasets"),
+    "templates": _templates,
+    "rubrics": _rubrics,
+    "orderings": _orderings,
+    "debiasers": _plugins("debiasers"),
+    "probes": _plugins("probes"),
+}

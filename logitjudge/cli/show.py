@@ -1,0 +1,52 @@
+"""``logitjudge show``: the tables of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from logitjudge.cli import _console, _tables
+
+EXAMPLES = """
+  logitjudge show runs/demo
+  logitjudge show runs/demo --json > demo.json
+  logitjudge show runs/demo --min-mass 0.5
+  logitjudge show runs/going-on --partial
+"""
+
+
+def show(
+    folder: _console.Folder,
+    as_json: _console.AsJson = False,
+    partial: _console.Partial = False,
+    min_mass: Annotated[
+        float | None,
+        typer.Option(
+            "--min-mass", metavar="X", help="Leave items out where some ordering has less mass; shown with and without."
+        ),
+    ] = None,
+    aliases: Annotated[
+        str,
+        typer.Option("--aliases", help="ignore, or sum: count other forms of an option (' 4', 'four') as the option."),
+    ] = "ignore",
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", metavar="NAME", help="Debiasers to compare with the ratings (see 'list debiasers')."),
+    ] = None,
+) -> None:
+    """Print the tables of a run.
+
+    Score x position matrices, position distribution, Bias Cost, mass, noise floor, and agreement with the ratings. What was
+    not observed is '-', with the reason below; in JSON it is null.
+    """
+    from logitjudge.report.summary import METHODS, summary
+    from logitjudge.store import load_run
+
+    counted = _console.one_of("value for --aliases", aliases, ("ignore", "sum"))
+    run = load_run(folder, partial=partial, aliases=counted)  # type: ignore[arg-type]  # one_of checked it
+    made = summary(run, methods=method or METHODS, min_mass=min_mass)
+    if as_json:
+        _console.print_json(made)
+    else:
+        _tables.print_summary(_console.out(), folder, made)

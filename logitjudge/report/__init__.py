@@ -1,0 +1,1 @@
+"""What a finished run says, as plain values and files; nothing here prints."""

@@ -1,0 +1,133 @@
+"""What exactly was asked: the text and the token ids of one reading, made again from its run folder.
+
+Only the judge's tokenizer is opened, never its weights; a tokenizer other than the run's is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from logitjudge import models, orderings as designs, prompts, rubrics, store, tokens
+from logitjudge.core import Item, Ordering, Prompt, Rubric
+from logitjudge.errors import InputError, ModelError, RunFolderError, unknown
+from logitjudge.prompts import Template
+
+Json = dict[str, Any]
+HASHES = (("hash", "tokenizer_hash", "tokenizer"), ("template_hash", "chat_template_hash", "chat template"))
+
+
+def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = None) -> Json:
+    """Text and token ids of one reading.
+
+    Parameters
+    ----------
+    folder
+        A run folder, finished or not.
+    item
+        Id of the item.
+    ordering
+        Score values, first position first: ``5,4,3,2,1``.
+    model
+        Where the judge is now, if it is not where it was.
+
+    Returns
+    -------
+    dict
+        ``text``, what the judge read; ``context_token_ids``, the same in tokens, up to where the options part;
+        ``options``, in score order, each with ``score``, ``text`` and the ``token_ids`` that are read behind the
+        context; ``event``. Token ids are None for a judge without a tokenizer.
+
+    Raises
+    ------
+    InputError
+        No such item or ordering in the run, or the judge's tokenizer cannot be opened or is another one.
+    """
+    folder = Path(folder)
+    head = store.header(folder)
+    if head is None:
+        raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
+    prompt = _prompt(head, _item(folder, item), _ordering(head, ordering))
+    text, context, tails = _tokens(head, prompt, model)
+    pairs = zip(head["scores"], prompt.options, tails, strict=True)
+    options = [{"score": score, "text": option, "token_ids": tail} for score, option, tail in pairs]
+    return {"text": text, "context_token_ids": context, "options": options, "event": head["event"]}
+
+
+def _item(folder: Path, name: str) -> Item:
+    items = {item.id: item for item in store.read_items(folder)}
+    if name not in items:
+        near = unknown("item", name, items)
+        raise InputError(
+            near
+            if len(items) <= 20
+            else near.split(" Known:")[0] + f" The run has {len(items)} items: see {folder / 'items.jsonl'}."
+        )
+    for row in store.refusals(folder):
+        if row["id"] == name:
+            raise InputError(f"item {name!r} was refused, so it was not read: {row['reason']}.")
+    if not any(items[name].fields.values()):
+        raise InputError(
+            f"item {name!r} has no text: this run folder was exported without texts. Use the original one."
+        )
+    return items[name]
+
+
+def _ordering(head: Mapping[str, Any], spec: str) -> Ordering:
+    made = [Ordering(tuple(row["shown"]), row["labels"] and tuple(row["labels"])) for row in head["orderings"]]
+    wanted = designs.parse(spec, head["scores"])
+    found = [ordering for ordering in made if ordering.shown == wanted[0].shown]
+    if len(wanted) > 1 or not found:
+        known = [",".join(map(str, ordering.values(head["scores"]))) for ordering in made]
+        shown = "; ".join(known[:10]) + (f"; ... ({len(known)} in all)" if len(known) > 10 else "")
+        raise InputError(f"the run has no ordering {spec!r}. It has: {shown}.")
+    return found[0]
+
+
+def _prompt(head: Mapping[str, Any], item: Item, ordering: Ordering) -> Prompt:
+    rubric: Rubric | None = rubrics.from_dict(head["rubric"]) if head["rubric"] else item.rubric
+    assert rubric is not None
+    return prompts.render(Template(**head["template"]), item, rubric, ordering)
+
+
+def _tokens(
+    head: Mapping[str, Any], prompt: Prompt, model: str | None
+) -> tuple[str, list[int] | None, Sequence[list[int] | None]]:
+    """Text, context and tails; no token ids where the judge has no tokenizer."""
+    tokenizer = _tokenizer(head, model)
+    if tokenizer is None:
+        text = "\n\n".join(message.content for message in prompt.messages) + "\n" + prompt.prefill
+        return text, None, [None] * len(prompt.options)
+    text = tokenizer.render(prompt.messages, prompt.prefill)
+    found = tokens.resolve(tokenizer, text, prompt.options, prompt.close)
+    return text, list(found.context), [list(tail) for tail in found.tails]
+
+
+def _tokenizer(head: Mapping[str, Any], model: str | None) -> Any:
+    session = (head["sessions"] or [{}])[-1]
+    tokenizer: Any = models.open_tokenizer(_spec(head, model))
+    for method, key, what in HASHES:
+        if tokenizer is not None and session.get(key) not in (None, getattr(tokenizer, method)()):
+            raise ModelError(f"the judge's {what} is not the one that the run used. Give the same judge: --model PATH.")
+    if tokenizer is not None:
+        tokenizer.system_folded = session.get("system_folded", False)
+    return tokenizer
+
+
+def _spec(head: Mapping[str, Any], model: str | None) -> models.ModelSpec:
+    """Judge as the run opened it: the same commit, chat template and date."""
+    spec = models.from_dict(head["model"], head["started"])
+    if model is not None:
+        now = models.parse(model)
+        return models.from_dict(
+            {**head["model"], **{name: models.to_dict(now)[name] for name in ("kind", "name", "path")}}, head["started"]
+        )
+    if spec.path is not None and not spec.path.exists():
+        raise ModelError(f"the judge is no longer at {spec.path}. Say where it is: --model PATH.")
+    commit = str(head["identity"]["fingerprint"])
+    return (
+        models.from_dict({**head["model"], "revision": commit[4:]}, head["started"])
+        if commit.startswith("hub:")
+        else spec
+    )

@@ -1,0 +1,148 @@
+"""What is asked of a judge: checked items, one scale, distinct orderings, a template that shows what it is told to.
+
+Everything that can be wrong with the input, but for the judge itself, is found here, before anything is opened or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logitjudge import datasets, orderings as designs, prompts, rubrics, store, tokens
+from logitjudge.backends import Backend, Query
+from logitjudge.core import Item, ItemSet, Ordering, Prompt, Rubric
+from logitjudge.errors import InputError, ItemError, RubricError, unknown
+from logitjudge.prompts import MissingField, Template
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICTS = ("direct",)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is asked of the judge: checked items, one scale, distinct orderings, a template."""
+
+    itemset: ItemSet
+    rubric: Rubric | None
+    scores: tuple[int, ...]
+    orderings: tuple[Ordering, ...]
+    template: Template
+
+    def rubric_of(self, item: Item) -> Rubric:
+        """The rubric that an item is judged by."""
+        rubric = self.rubric or item.rubric
+        assert rubric is not None
+        return rubric
+
+    def query(self, backend: Backend, item: Item, ordering: Ordering) -> Query:
+        """The prompt of one item under one ordering, in token space where the backend has a tokenizer."""
+        rubric = self.rubric_of(item)
+        prompt = prompts.render(self.template, item, rubric, ordering)
+        return Query(item, rubric, ordering, prompt, tokens_of(backend, prompt))
+
+    def queries(self, backend: Backend, items: Sequence[Item]) -> list[Query]:
+        """All prompts of some items, in item, then ordering order."""
+        return [self.query(backend, item, ordering) for item in items for ordering in self.orderings]
+
+    def key(self, query: Query) -> store.Key:
+        """What identifies a reading in the run folder."""
+        return query.item.id, query.ordering.values(self.scores), query.ordering.labels
+
+
+def tokens_of(backend: Backend, prompt: Prompt) -> tokens.Resolved | None:
+    """A prompt in token space, or None where the backend has no tokenizer."""
+    if backend.tokenizer is None:
+        return None
+    text = backend.tokenizer.render(prompt.messages, prompt.prefill)
+    return tokens.resolve(backend.tokenizer, text, prompt.options, prompt.close)
+
+
+def study(
+    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
+    *,
+    orderings: str | Sequence[Ordering] | Sequence[Sequence[int]] = "balanced",
+    rubric: str | Path | Rubric = "item",
+    template: str | Path = "prometheus",
+    verdict: str = "direct",
+    limit: int | None = None,
+    seed: int = 0,
+) -> Study:
+    """Read and check everything that a run needs but the judge.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with the input; the message says what and where.
+    """
+    if verdict not in VERDICTS:
+        raise InputError(unknown("verdict mode", verdict, VERDICTS))
+    itemset = _itemset(data)
+    one = None if rubric == "item" else rubric if isinstance(rubric, Rubric) else rubrics.load(str(rubric))
+    scores = _scale(itemset.items, one)
+    datasets.check_ratings(
+        itemset.items, lambda item: one or item.rubric, str(data) if isinstance(data, str | Path) else "items"
+    )
+    if limit is not None:
+        itemset = datasets.take(itemset, limit, seed)
+    made = Study(itemset, one, scores, designs.parse(orderings, scores, seed), prompts.load(template, verdict))
+    _check_template(made)
+    return made
+
+
+def _itemset(data: Any) -> ItemSet:
+    if isinstance(data, ItemSet):
+        return data
+    if isinstance(data, str | Path):
+        return datasets.load(str(data))
+    if hasattr(data, "columns"):
+        return datasets.from_frame(data)
+    rows = list(data)
+    if rows and all(isinstance(row, Mapping) for row in rows):
+        import pandas as pd
+
+        return datasets.from_frame(pd.DataFrame(rows))
+    for n, row in enumerate(rows):
+        if not isinstance(row, Item):
+            raise ItemError(f"data[{n}] is {row!r}, not an Item. Give items, rows (mappings), a DataFrame, or a file.")
+    return ItemSet(tuple(rows))
+
+
+def _scale(items: Sequence[Item], one: Rubric | None) -> tuple[int, ...]:
+    """The one list of scores of all items."""
+    if one is not None:
+        return one.scores
+    without = [item.id for item in items if item.rubric is None]
+    if without:
+        raise RubricError(
+            f"item {without[0]!r} has no rubric ({len(without)} of {len(items)} have none). Name one for all items: --rubric NAME or FILE."
+        )
+    first = items[0].rubric
+    assert first is not None
+    for item in items:
+        assert item.rubric is not None
+        if item.rubric.scores != first.scores:
+            raise RubricError(
+                f"item {item.id!r} has the scores {list(item.rubric.scores)}, item {items[0].id!r} has {list(first.scores)}. "
+                "One run has one list of scores: split the items by scale."
+            )
+    return first.scores
+
+
+def _check_template(made: Study) -> None:
+    """The template must show the levels as ordered, and print no field that no item has."""
+    missing: MissingField | None = None
+    for item in made.itemset.items:
+        try:
+            prompts.check(made.template, item, made.rubric_of(item))
+            return
+        except MissingField as error:
+            missing = error
+    assert missing is not None
+    fields = sorted({name for item in made.itemset.items for name in item.fields})
+    raise InputError(
+        f"{missing}: no item can be judged. " + unknown("variable", missing.name, [*fields, "criterion", "levels"])
+    )
