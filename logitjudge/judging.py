@@ -112,7 +112,9 @@ def judge(
     )  # fmt: skip
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
     identity = json.loads(_json(_identity(asked, spec, seed)))  # as run.json will have it
-    anew = overwrite and (folder / "run.json").exists()  # even one that cannot be read; `store.start` removes the old run
+    anew = (
+        overwrite and (folder / "run.json").exists()
+    )  # even one that cannot be read; `store.start` removes the old run
     head = None if anew else store.header(folder)
     if head is not None:
         _same(folder, head["identity"], identity)
@@ -194,9 +196,11 @@ def _go_on(
         report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts"))
         head, refused = planning.begin(asked, backend, {**header, "started": now})
     items = {item.id: item for item in asked.itemset.items}
-    backend.prepare(asked.queries(backend, [items[head["longest"]["item"]]]), head["longest"]["length"])
+    backend.prepare(*(asked.queries(backend, [items[head[which]["item"]]]) for which in ("longest", "shortest")))
     _session(head, backend, now)
-    if refused is not None:  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
+    if (
+        refused is not None
+    ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
         store.start(folder, head, asked.itemset.items, refused)
     store.write_json(folder / "run.json", head)
     report(Progress(message=_path_line(head["sessions"][-1])))

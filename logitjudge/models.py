@@ -305,7 +305,9 @@ def embedded() -> Path:
     if not target.exists():
         _fetch_embedded(target)
     elif (found := _sha(target.read_bytes())) != EMBEDDED_SHA256:
-        raise ModelError(f"the embedded judge {target} has SHA-256 {found}, not {EMBEDDED_SHA256}. Remove it, and it is fetched again.")
+        raise ModelError(
+            f"the embedded judge {target} has SHA-256 {found}, not {EMBEDDED_SHA256}. Remove it, and it is fetched again."
+        )
     return target
 
 

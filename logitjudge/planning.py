@@ -30,7 +30,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     lengths, refused = _survey(asked, backend)
     if not lengths:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
-    longest = max(lengths, key=lambda name: max(lengths[name]))
+    longest, shortest = (end(lengths, key=lambda name: max(lengths[name])) for end in (max, min))
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
     sums = {name: sum(row) for name, row in lengths.items()}
     head = {
@@ -50,6 +50,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "raters": asked.itemset.raters,
         "tokens": sum(sums.values()),
         "longest": {"item": longest, "length": max(lengths[longest])},
+        "shortest": {"item": shortest, "length": max(lengths[shortest])},
         "budget": budget,
         "batches": [len(batch) for batch in plan(sums, budget)],
         "halvings": [],

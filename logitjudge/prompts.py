@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import yaml
 from jinja2 import StrictUndefined, TemplateError as JinjaError, TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import SandboxedEnvironment
@@ -73,7 +75,7 @@ class Template:
     def text(self, source: str, /, **variables: Any) -> str:
         """Render one piece of this template. Raises `TemplateError`; `MissingField` where a variable is not there."""
         try:
-            return _ENVIRONMENT.from_string(source).render(variables)
+            return _compiled(source).render(variables)
         except TemplateSyntaxError as error:
             raise TemplateError(f"template {self.name!r}, line {error.lineno}: {error.message}.") from error
         except UndefinedError as error:
@@ -82,6 +84,11 @@ class Template:
             raise TemplateError(f"template {self.name!r}: {error}.") from error
         except (JinjaError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise TemplateError(f"template {self.name!r}: {type(error).__name__}: {error}.") from error
+
+
+@cache
+def _compiled(source: str) -> jinja2.Template:
+    return _ENVIRONMENT.from_string(source)
 
 
 def names() -> list[str]:

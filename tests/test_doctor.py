@@ -52,7 +52,7 @@ class Scripted:
     def provenance(self):
         return self._provenance
 
-    def prepare(self, sample, longest):
+    def prepare(self, longest, shortest):
         self.prepared = longest
 
     def token_budget(self):
@@ -100,9 +100,7 @@ def examine(template):
     def made(answer, then=None, items=None, tokenizer=None, asked=None, **options):
         says = {"": then or {"</s>": 1.0}, "is ": answer} | options.pop("more", {})
         backend = Scripted(tokenizer or tiny_models.tokenizer(), says, **options)
-        return doctor.examine(
-            asked or study(items or tiny_models.items(5), template=template), backend, "scripted"
-        )
+        return doctor.examine(asked or study(items or tiny_models.items(5), template=template), backend, "scripted")
 
     return made
 

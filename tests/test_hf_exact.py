@@ -208,9 +208,7 @@ def test_prompt_longer_than_the_context_is_refused_not_cut(template):
 
 def test_shown_prompt_is_what_the_template_renders(template):
     item = tiny_models.items(1)[0]
-    prompt = prompts.render(
-        prompts.load(template), item, item.rubric, study([item], template=template).orderings[3]
-    )
+    prompt = prompts.render(prompts.load(template), item, item.rubric, study([item], template=template).orderings[3])
     assert prompt.messages[-1].content.endswith(
         "Score 4: text d\nScore 5: text e\nScore 1: text a\nScore 2: text b\nScore 3: text c"
     )

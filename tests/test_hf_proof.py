@@ -38,7 +38,7 @@ def rows(llama):
 
 
 def test_a_right_path_is_proven(llama, rows):
-    assert prove_shared(Forward(llama[0]), rows).ok
+    assert prove_shared(Forward(llama[0]), rows, rows).ok
 
 
 def shifted_positions(original):
@@ -79,7 +79,7 @@ def neighbours_seen(original):
 def test_a_broken_path_is_refused(llama, rows, broken, monkeypatch):
     for module in (shared_module, proof_module):
         monkeypatch.setattr(module, "batch", broken(shared_module.batch))
-    found = prove_shared(Forward(llama[0]), rows)
+    found = prove_shared(Forward(llama[0]), rows, rows)
     assert not found.ok
     assert "differs" in found.reason or "moves" in found.reason
 
@@ -88,13 +88,13 @@ def test_a_leak_alone_is_refused_on_the_real_weights(llama, rows, monkeypatch):
     monkeypatch.setattr(proof_module, "_twin_agrees", lambda *_: None)
     monkeypatch.setattr(proof_module, "batch", neighbours_seen(shared_module.batch))
     monkeypatch.setattr(shared_module, "batch", neighbours_seen(shared_module.batch))
-    assert "a token of one prompt moves another" in prove_shared(Forward(llama[0]), rows).reason
+    assert "a token of one prompt moves another" in prove_shared(Forward(llama[0]), rows, rows).reason
 
 
 def test_more_than_noise_is_refused(llama, rows, monkeypatch):
     monkeypatch.setattr(proof_module, "_twin_agrees", lambda *_: None)
     monkeypatch.setattr(shared_module, "batch", shifted_positions(shared_module.batch))
-    assert "on the real weights it differs" in prove_shared(Forward(llama[0]), rows).reason
+    assert "on the real weights it differs" in prove_shared(Forward(llama[0]), rows, rows).reason
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2-window", "mixtral", "cohere"])
@@ -112,7 +112,7 @@ def test_twin_is_strong_enough_to_show_a_wrong_mask(name):
 
 def test_a_model_that_ignores_the_cache_is_plain(llama, rows, monkeypatch):
     monkeypatch.setattr(forward_module.Forward, "trunk", lambda *_: (_ for _ in ()).throw(RuntimeError("no cache")))
-    found = prove_shared(Forward(llama[0]), rows)
+    found = prove_shared(Forward(llama[0]), rows, rows)
     assert (found.ok, found.reason) == (False, "RuntimeError: no cache")
 
 
@@ -158,7 +158,7 @@ def test_a_rope_that_changes_with_the_length_gets_no_cache(rope, tmp_path):
     items = tiny_models.items(1)
     asked = study(items)
     queries = asked.queries(backend, items)
-    backend.prepare(queries, max(query.length for query in queries))
+    backend.prepare(queries, queries)
     assert backend.path == "plain"
     assert rope in backend.proof.reason
     read = backend.read(queries[:2], 10_000)

@@ -41,7 +41,7 @@ class Fake:
     def provenance(self):
         return self.facts
 
-    def prepare(self, sample, longest):
+    def prepare(self, longest, shortest):
         pass
 
     def token_budget(self):

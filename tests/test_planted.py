@@ -210,6 +210,6 @@ def test_wrong_parts_are_named(spec, said):
 def test_wrong_lengths_are_found_before_and_while_reading(part):
     judge = judge_of(f"{part}=1,2,3")
     queries = queries_of(unrated_items(1), parse("identity", (1, 2, 3, 4, 5)), rubric_of())
-    for call in (lambda: judge.prepare(queries, 1), lambda: judge.read(queries, 1)):
+    for call in (lambda: judge.prepare(queries, queries), lambda: judge.read(queries, 1)):
         with pytest.raises(InputError, match=rf"{part}='1,2,3' has 3 number\(s\), but the rubric has 5 levels.*Known"):
             call()

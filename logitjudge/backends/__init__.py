@@ -40,8 +40,11 @@ class Backend(Protocol):
     def provenance(self) -> Mapping[str, Any]:
         """JSON values worth keeping that do not make another judge: device, path and its proof, hashes."""
 
-    def prepare(self, sample: Sequence[Query], longest: int) -> None:
-        """Prove the fast path on the longest prompts and choose a slower one where it fails. Called once, before `read`."""
+    def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
+        """Prove the fast path on the run's longest and shortest prompts; choose a slower one where it fails.
+
+        Called once, before `read`.
+        """
 
     def token_budget(self) -> int:
         """Tokens that one batch may hold on this machine."""

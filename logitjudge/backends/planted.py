@@ -48,9 +48,9 @@ class PlantedJudge:
         """Where it ran."""
         return {"device": "cpu"}
 
-    def prepare(self, sample: Sequence[Query], longest: int) -> None:
+    def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Check the specification against the number of levels; there is no path to prove."""
-        for query in sample:
+        for query in (*longest, *shortest):
             self.planted.check(len(query.rubric.levels))
 
     def token_budget(self) -> int:

@@ -115,9 +115,8 @@ def _read(seen: Evidence, items: Sequence[Item], say: Say) -> None:
 
 
 def _prepare(seen: Evidence, items: Sequence[Item]) -> None:
-    longest = max(items, key=lambda item: seen.survey.lengths[item.id])
-    queries = list(islice(_prompts(seen, [longest]), TIMED))
-    seen.backend.prepare(queries, max(query.length for query in queries))
+    ends = (end(items, key=lambda item: seen.survey.lengths[item.id]) for end in (max, min))
+    seen.backend.prepare(*(list(islice(_prompts(seen, [item]), TIMED)) for item in ends))
 
 
 def _sample(seen: Evidence, items: Sequence[Item]) -> None:

@@ -110,8 +110,6 @@ def _tokenizer(head: Mapping[str, Any], model: str | None) -> Any:
     for method, key, what in HASHES:
         if tokenizer is not None and session.get(key) not in (None, getattr(tokenizer, method)()):
             raise ModelError(f"the judge's {what} is not the one that the run used. Give the same judge: --model PATH.")
-    if tokenizer is not None:
-        tokenizer.system_folded = session.get("system_folded", False)
     return tokenizer
 
 

@@ -76,12 +76,12 @@ class HFJudge:
         """What `doctor` wants to know: bytes of weights and of free memory, what tokenizer and chat template do."""
         return facts(self.model, self.tokenizer._tokenizer, self.tokenizer._template, self.forward.device)
 
-    def prepare(self, sample: Sequence[Query], longest: int) -> None:
+    def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Check the float32 head against the model's own logits, and prove the shared path."""
-        rows = sequences(sample)
+        rows = sequences(shortest)
         self._check_head(rows[0].ids)
         with quiet():
-            self.proof = prove_shared(self.forward, rows)
+            self.proof = prove_shared(self.forward, sequences(longest), rows)
         self.path = "shared" if self.proof.ok else "plain"
 
     def _check_head(self, ids: Sequence[int]) -> None:

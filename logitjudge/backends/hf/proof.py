@@ -38,13 +38,13 @@ class Proof:
     path_nats: float | None = None
 
 
-def prove_shared(forward: Forward, rows: Sequence[Row]) -> Proof:
-    """Prove the shared path on `rows`, sequences of the run's longest item."""
-    if reason := _changing_rope(forward.model.config, max(len(row.ids) for row in rows)):
+def prove_shared(forward: Forward, longest: Sequence[Row], shortest: Sequence[Row]) -> Proof:
+    """Prove the shared path: its structure on the run's longest prompts, the real weights on its shortest."""
+    if reason := _changing_rope(forward.model.config, max(len(row.ids) for row in longest)):
         return Proof(False, reason)
-    rows = [replace(row, query=0) for row in rows[:ROWS]]
+    long, short = ([replace(row, query=0) for row in rows[:ROWS]] for rows in (longest, shortest))
     try:
-        return _twin_agrees(forward, rows) or _nothing_leaks(forward, rows) or _no_more_than_noise(forward, rows)
+        return _twin_agrees(forward, long) or _nothing_leaks(forward, short) or _no_more_than_noise(forward, short)
     except OutOfMemory:
         raise
     except Exception as error:  # a model that refuses the path says so in a hundred ways; each means: not this path

@@ -94,7 +94,9 @@ class Harvest:
             found.alias = [math.fsum(logp[list(ids)].exp().tolist()) if ids else 0.0 for ids in tokens.aliases]
             found.top = self._top(logp, set(wanted))
         else:
-            found.rest[path] = float(logp.index_fill(0, torch.tensor(wanted, device=logp.device), -math.inf).logsumexp(0))
+            found.rest[path] = float(
+                logp.index_fill(0, torch.tensor(wanted, device=logp.device), -math.inf).logsumexp(0)
+            )
 
     def _top(self, logp: torch.Tensor, begins: set[int]) -> list[TopToken]:
         values, ids = logp.topk(min(TOP + len(begins), len(logp)))
@@ -107,7 +109,10 @@ class Harvest:
 
     def readings(self) -> Readings:
         """Readings of all queries, in order."""
-        logp = [option_logp(tokens.tails, found.step, found.rest) for tokens, found in zip(self._tokens, self._found, strict=True)]
+        logp = [
+            option_logp(tokens.tails, found.step, found.rest)
+            for tokens, found in zip(self._tokens, self._found, strict=True)
+        ]
         return Readings(logp, [found.alias for found in self._found], tuple(tuple(found.top) for found in self._found))  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ class HFTokenizer:
         self._tokenizer = tokenizer
         self._template = chat_template or getattr(tokenizer, "chat_template", None)
         self._today = dt.datetime.fromisoformat(date) if date else dt.datetime.now()
-        self.system_folded = False
+        self.system_folded = self.has_chat and not self._takes_system()
 
     @property
     def has_chat(self) -> bool:
@@ -41,15 +41,18 @@ class HFTokenizer:
         """Text that the model reads. A system message that the chat template refuses or drops goes before the user's."""
         if not self.has_chat:
             return "\n\n".join(message.content for message in messages) + "\n" + prefill
-        text = None if self.system_folded else self._chat(messages)
-        if text is None or not _says_all(text, messages):
-            self.system_folded = True
-            text = self._chat(_folded(messages))
+        text = self._chat(_folded(messages) if self.system_folded else messages)
         if text is None or not _says_all(text, messages):
             raise ModelError(
                 "the chat template does not print the messages as they are. Use another one: --chat-template FILE."
             )
         return text + prefill
+
+    def _takes_system(self) -> bool:
+        """Whether the chat template prints a system message; decided once, so that all prompts of a judge are alike."""
+        probe = [Message("system", "logitjudge-system"), Message("user", "logitjudge-user")]
+        text = self._chat(probe)
+        return text is not None and _says_all(text, probe)
 
     def _chat(self, messages: Sequence[Message]) -> str | None:
         """The chat template's text, or None where it refuses these roles."""
