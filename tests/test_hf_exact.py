@@ -73,7 +73,7 @@ def test_every_reading_is_the_plain_forward(name, template):
 def test_path_of_architecture(name, template):
     model, tokenizer = tiny_models.judge(name)
     run = lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, template=template, device="cpu")
-    path = "plain" if name == "mamba" else "shared"
+    path = "plain" if name in tiny_models.RECURRENT else "shared"
     assert run.provenance["sessions"][-1]["path"] == path, run.provenance["sessions"][-1]["proof"]
 
 

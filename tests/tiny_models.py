@@ -26,22 +26,109 @@ COMMON = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+WINDOW = {"sliding_window": 16}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
+QWEN_EXPERTS = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks are shorter than the prompts
     "llama": ("llama", {}),
     "qwen2": ("qwen2", {}),
+    "qwen2-window": ("qwen2", {"use_sliding_window": True, "max_window_layers": 2, **WINDOW}),
+    "qwen3": ("qwen3", {"head_dim": 8}),
+    "qwen3-moe": ("qwen3_moe", QWEN_EXPERTS),
     "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 4096, "n_inner": 64}),
+    "gpt-neox": ("gpt_neox", {}),
+    "opt": ("opt", {"ffn_dim": 64, "word_embed_proj_dim": 32}),
+    "gemma": ("gemma", {"head_dim": 8}),
     "gemma2": ("gemma2", {"head_dim": 8}),
-    "gemma2-window": ("gemma2", {"head_dim": 8, "sliding_window": 16}),
-    "mistral-window": ("mistral", {"sliding_window": 16}),
-    "mixtral": ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "gemma2-window": ("gemma2", {"head_dim": 8, **WINDOW}),
+    "gemma3-window": ("gemma3_text", {"head_dim": 8, "num_hidden_layers": 6, **WINDOW}),
+    "mistral": ("mistral", {"sliding_window": None}),
+    "mistral-window": ("mistral", WINDOW),
+    "mixtral": ("mixtral", EXPERTS),
+    "olmo": ("olmo", {}),
+    "olmo2": ("olmo2", {}),
+    "olmo3-window": ("olmo3", WINDOW),
+    "phi3": ("phi3", {"sliding_window": None}),
+    "phi3-window": ("phi3", WINDOW),
+    "falcon": ("falcon", {"alibi": False}),
+    "falcon-alibi": ("falcon", {"alibi": True}),
+    "bloom": ("bloom", {"n_layer": 4, "n_head": 4}),
+    "mpt": ("mpt", {"d_model": 32, "n_heads": 4, "n_layers": 4, "max_seq_len": 4096}),
     "cohere": ("cohere", {}),
+    "cohere2-window": ("cohere2", WINDOW),
     "granite": (
         "granite",
         {"logits_scaling": 4.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.3},
     ),
-    "bloom": ("bloom", {"n_layer": 4, "n_head": 4}),
+    "gpt-oss": ("gpt_oss", {"head_dim": 8, **WINDOW, **EXPERTS}),
+    "smollm3": ("smollm3", {}),
+    "deepseek-v3": (
+        "deepseek_v3",
+        {
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "n_group": 1,
+            "topk_group": 1,
+            "moe_intermediate_size": 32,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "first_k_dense_replace": 1,
+            "num_key_value_heads": 4,
+        },
+    ),
+    "llama4-chunks": (
+        "llama4_text",
+        {"head_dim": 8, "attention_chunk_size": 16, "intermediate_size_mlp": 64, "num_local_experts": 2},
+    ),
     "mamba": ("mamba", {"state_size": 8}),
+    "mamba2": (
+        "mamba2",
+        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "expand": 2, "chunk_size": 16},
+    ),
+    "jamba": (
+        "jamba",
+        {
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "expert_layer_period": 2,
+            "expert_layer_offset": 1,
+            "mamba_d_state": 8,
+            "use_mamba_kernels": False,
+        },
+    ),
+    "falcon-h1": (
+        "falcon_h1",
+        {
+            "mamba_d_ssm": 64,
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_n_groups": 2,
+            "mamba_d_state": 8,
+            "mamba_chunk_size": 16,
+            "head_dim": 8,
+        },
+    ),
+    "lfm2": ("lfm2", {"layer_types": ["conv", "full_attention"] * 2, "block_multiple_of": 8}),
+    "qwen3-next": (
+        "qwen3_next",
+        {
+            **QWEN_EXPERTS,
+            "shared_expert_intermediate_size": 32,
+            "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+        },
+    ),
 }
+ALIBI = {"falcon-alibi", "bloom", "mpt"}  # positions stand in a bias that knows no tree
+RECURRENT = {"mamba", "mamba2", "jamba", "falcon-h1", "lfm2", "qwen3-next"}
+PACKED = sorted(ARCHITECTURES.keys() - ALIBI - RECURRENT)
 
 
 def tokenizer(merges: tuple[str, ...] = (), chat: bool = True) -> PreTrainedTokenizerFast:
@@ -65,12 +152,12 @@ def tokenizer(merges: tuple[str, ...] = (), chat: bool = True) -> PreTrainedToke
     return made
 
 
-def model(name: str, vocabulary: int) -> Any:
-    """A strong random float32 model of an architecture."""
+def model(name: str, vocabulary: int, attention: str | None = None) -> Any:
+    """A strong random float32 model of an architecture, with its own attention implementation or another."""
     kind, special = ARCHITECTURES[name]
     config = AutoConfig.for_model(kind, **{**COMMON, "vocab_size": vocabulary, **special})
     torch.manual_seed(0)
-    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
     strengthen(made)
     return made.eval()
 

@@ -1,0 +1,142 @@
+"""The packed path against the plain forward, architecture by architecture, however the tree is cut."""
+
+import pytest
+import tiny_models
+import torch
+
+from logitjudge.backends.hf import packed as packed_module
+from logitjudge.backends.hf.forward import Forward
+from logitjudge.backends.hf.masks import NoTreeMask, layers, masks
+from logitjudge.backends.hf.packed import run_packed
+from logitjudge.backends.hf.plain import run_plain
+from logitjudge.backends.hf.sequences import Row
+from logitjudge.packing import passes
+from logitjudge.trie import trie, unique
+
+VOCABULARY = 97
+
+
+def tree_rows():
+    """40 tokens in common, three branches of 12, two leaves each of 2 to 6; each row is read at its end and once before."""
+    numbers = torch.Generator().manual_seed(3)
+
+    def some(n):
+        return tuple(torch.randint(3, VOCABULARY, (n,), generator=numbers).tolist())
+
+    trunk, middles, leaves = some(40), [some(12) for _ in range(3)], [some(n) for n in (5, 3, 4, 6, 5, 2)]
+    ids = [trunk + middles[n // 2] + leaf for n, leaf in enumerate(leaves)]
+    return [Row(n, row, ((len(row) - 4, (1,)), (len(row) - 1, ()))) for n, row in enumerate(ids)]
+
+
+ROWS = tree_rows()
+
+
+def by_place(found):
+    """(query, path) -> (V,) log-probabilities; nothing may come twice."""
+    read = {}
+    for row, logp in found:
+        for (_, path), here in zip(row.places, logp, strict=True):
+            assert (row.query, path) not in read
+            read[row.query, path] = here
+    return read
+
+
+def largest_difference(forward, budget):
+    plain, packed = by_place(run_plain(forward, ROWS, 0)), by_place(run_packed(forward, ROWS, budget))
+    assert plain.keys() == packed.keys()
+    return max(float((plain[key] - packed[key]).abs().max()) for key in plain)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", tiny_models.PACKED)
+def test_packed_is_plain(name, attention):
+    if attention == "sdpa" and not tiny_models.model(name, VOCABULARY)._supports_sdpa:
+        attention = "eager"  # soft-caps and sinks
+    forward = Forward(tiny_models.model(name, VOCABULARY, attention))
+    for budget in (1_000, 25, 7):
+        assert largest_difference(forward, budget) <= 1e-4
+
+
+@pytest.mark.parametrize("name", sorted(tiny_models.RECURRENT))
+def test_recurrent_layers_take_no_tree(name):
+    with pytest.raises(NoTreeMask, match="take no tree"):
+        list(run_packed(Forward(tiny_models.model(name, VOCABULARY)), ROWS, 1_000))
+
+
+def test_another_attention_implementation_takes_no_tree():
+    model = tiny_models.model("llama", VOCABULARY)
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(NoTreeMask, match="flash_attention_2"):
+        list(run_packed(Forward(model), ROWS, 1_000))
+
+
+@pytest.mark.parametrize(
+    ("missing", "name"), [("sliding_window", "qwen2-window"), ("attention_chunk_size", "llama4-chunks")]
+)
+def test_a_bound_that_is_not_known_takes_no_tree(missing, name):
+    config = tiny_models.model(name, VOCABULARY).config
+    setattr(config, missing, None)
+    with pytest.raises(NoTreeMask, match="take no tree"):
+        layers(config)
+
+
+def test_every_unique_token_is_fed_once(monkeypatch):
+    fed = []
+    original = Forward.logp
+
+    def counted(self, ids, *args, **inputs):
+        fed.append(ids.numel())
+        return original(self, ids, *args, **inputs)
+
+    monkeypatch.setattr(Forward, "logp", counted)
+    by_place(run_packed(Forward(tiny_models.model("llama", VOCABULARY)), ROWS, 25))
+    assert sum(fed) == unique([row.ids for row in ROWS]) == 40 + 3 * 12 + 25
+    assert max(fed) == 25
+
+
+def test_masks_where_layers_differ_and_where_they_are_alike():
+    step = next(passes(trie([row.ids for row in ROWS]), [], 1_000))
+    cpu = torch.device("cpu")
+    differing = masks(step, tiny_models.model("gemma3-window", VOCABULARY), cpu)
+    assert sorted(differing) == ["full_attention", "sliding_attention"]
+    assert differing["full_attention"].dtype == torch.bool
+    assert int(differing["sliding_attention"].sum(-1).max()) == 16
+    assert int(differing["full_attention"].sum(-1).max()) == 58
+    alike = masks(step, tiny_models.model("mistral-window", VOCABULARY), cpu)
+    assert torch.equal(alike, differing["sliding_attention"])
+    added = masks(step, tiny_models.model("llama", VOCABULARY, "eager").to(torch.bfloat16), cpu)
+    assert added.dtype == torch.bfloat16
+    assert torch.equal(added == 0, differing["full_attention"])
+    assert added.min() == torch.finfo(torch.bfloat16).min
+
+
+def test_a_model_that_ignores_the_cache_is_noticed(monkeypatch):
+    model = tiny_models.model("llama", VOCABULARY)
+    forward = Forward(model)
+    original = Forward.logp
+    monkeypatch.setattr(Forward, "logp", lambda self, ids, keep, cache, **inputs: original(self, ids, keep, **inputs))
+    with pytest.raises(RuntimeError, match="ignores the cache"):
+        list(run_packed(forward, ROWS, 25))
+
+
+@pytest.mark.parametrize("broken", ["mask", "positions", "cache"])
+def test_what_is_broken_shows(broken, monkeypatch):
+    """The rows above are a test of every part: without this, agreement could mean that nothing was tested."""
+    if broken == "mask":
+        monkeypatch.setattr(packed_module, "masks", lambda *_: None)
+    elif broken == "cache":
+        monkeypatch.setattr(
+            packed_module, "select", lambda cache, keep: cache.crop(min(0, len(keep) - cache.get_seq_length()))
+        )
+    else:
+        original = Forward.logp
+
+        def shifted(self, ids, keep, cache=None, **inputs):
+            if "position_ids" in inputs:
+                inputs["position_ids"] = torch.arange(cache.get_seq_length(), cache.get_seq_length() + ids.shape[1])[
+                    None
+                ]
+            return original(self, ids, keep, cache, **inputs)
+
+        monkeypatch.setattr(Forward, "logp", shifted)
+    assert largest_difference(Forward(tiny_models.model("llama", VOCABULARY)), 25) > 0.1
