@@ -216,7 +216,8 @@ def _go_on(
 def _path_line(session: Mapping[str, Any]) -> str:
     if "path" not in session:
         return ""
-    return f"path: {session['path']} ({session['proof']['reason']}), {session['dtype']} on {session['device']}"
+    refused = "".join(f"; not {no['path']}: {no['reason']}" for no in session.get("refused_paths", []))
+    return f"path: {session['path']} ({session['proof']['reason']}), {session['dtype']} on {session['device']}{refused}"
 
 
 def _session(head: dict[str, Any], backend: Backend, now: str) -> None:

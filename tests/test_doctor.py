@@ -366,7 +366,7 @@ def test_a_random_model_is_found_to_answer_with_no_option(template):
     assert found["mass"].status in ("warn", "fail")
     assert len(found["off_scale"].values["tokens"]) == 5
     assert found["noise"].values["max_nats"] < 1e-4
-    assert found["engine"].values["path"] == "shared"
+    assert found["engine"].values["path"] == "packed"
     assert found["engine"].values["head"] == "float32"
     assert found["memory"].values["weight_bytes"] == sum(p.numel() * 4 for p in model.parameters())
     assert found["memory"].values["free_bytes"] > 0

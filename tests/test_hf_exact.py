@@ -69,12 +69,19 @@ def test_every_reading_is_the_plain_forward(name, template):
             np.testing.assert_allclose(run.logp[i, o], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", sorted({*tiny_models.ARCHITECTURES} - {"bloom"}))
+@pytest.mark.parametrize("name", sorted(tiny_models.ARCHITECTURES))
 def test_path_of_architecture(name, template):
     model, tokenizer = tiny_models.judge(name)
-    run = lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, template=template, device="cpu")
-    path = "plain" if name in tiny_models.RECURRENT else "shared"
-    assert run.provenance["sessions"][-1]["path"] == path, run.provenance["sessions"][-1]["proof"]
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
+    asked = study(tiny_models.items(1), template=template)
+    queries = asked.queries(backend, asked.itemset.items)
+    backend.prepare(queries, queries)
+    known = backend.provenance()
+    expected = "plain" if name in tiny_models.RECURRENT else "shared" if name in tiny_models.ALIBI else "packed"
+    order = ["packed", "shared", "plain"]
+    assert known["path"] == expected, known
+    assert [refused["path"] for refused in known["refused_paths"]] == order[: order.index(expected)]
+    assert known["proof"]["ok"]
 
 
 SCALES = {

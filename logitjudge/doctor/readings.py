@@ -125,10 +125,13 @@ def engine(seen: Evidence) -> Check | None:
         return None
     proof: dict[str, Any] = dict(known.get("proof") or {})
     values = {name: known.get(name) for name in ("path", "proof", "dtype", "head", "device", "attention")}
+    refused: list[dict[str, str]] = list(known.get("refused_paths") or [])
+    values["refused_paths"] = refused
     text = f"path {path} ({proof.get('reason', 'not proven')}), {known.get('dtype')} on {known.get('device')}, head"
     text += f" {known.get('head')}."
     if known.get("head") != "float32" and known.get("dtype") != "float32":
         return Check("engine", "warn", text + " Options may come out equal by rounding: try --dtype float32.", values)
+    text += "".join(f" Not {no['path']}: {no['reason']}." for no in refused)
     if path == "plain":
         return Check("engine", "warn", text + " Every prompt is run whole: right, but slow.", values)
     return Check("engine", "ok", text, values)

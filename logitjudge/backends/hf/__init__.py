@@ -13,8 +13,9 @@ from logitjudge.backends import Query
 from logitjudge.backends.hf.facts import facts
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.load import load, load_tokenizer, quiet
+from logitjudge.backends.hf.packed import run_packed
 from logitjudge.backends.hf.plain import run_plain
-from logitjudge.backends.hf.proof import Proof, prove_shared
+from logitjudge.backends.hf.proof import Ground, Proof, Run, prove
 from logitjudge.backends.hf.sequences import harvest, sequences
 from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
@@ -22,6 +23,7 @@ from logitjudge.core import Readings
 from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
 
+PATHS: dict[str, Run] = {"packed": run_packed, "shared": run_shared}  # fastest first; plain needs no proof
 HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
 
 
@@ -53,6 +55,7 @@ class HFJudge:
         self.forward = Forward(model)
         self.path = "plain"
         self.proof = Proof(False, "not proven yet")
+        self.refused_paths: list[dict[str, str]] = []
         text = model.config.get_text_config()
         self.max_length: int | None = getattr(text, "max_position_embeddings", None)
 
@@ -65,6 +68,7 @@ class HFJudge:
             "head": "float32" if self.forward.exact_head else "the model's own",
             "path": self.path,
             "proof": asdict(self.proof),
+            "refused_paths": self.refused_paths,
             "threads": torch.get_num_threads(),
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "tokenizer_hash": self.tokenizer.hash(),
@@ -77,12 +81,18 @@ class HFJudge:
         return facts(self.model, self.tokenizer._tokenizer, self.tokenizer._template, self.forward.device)
 
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
-        """Check the float32 head against the model's own logits, and prove the shared path."""
+        """Check the float32 head against the model's own logits, and take the fastest path that is proven."""
         rows = sequences(shortest)
         self._check_head(rows[0].ids)
-        with quiet():
-            self.proof = prove_shared(self.forward, sequences(longest), rows)
-        self.path = "shared" if self.proof.ok else "plain"
+        ground = Ground(self.forward, sequences(longest), rows)
+        self.path, self.proof, self.refused_paths = "plain", Proof(True, "every prompt alone"), []
+        for name, run in PATHS.items():
+            with quiet():
+                proof = prove(run, ground)
+            if proof.ok:
+                self.path, self.proof = name, proof
+                return
+            self.refused_paths.append({"path": name, "reason": proof.reason})
 
     def _check_head(self, ids: Sequence[int]) -> None:
         """The float32 head must be the model's own head, but for rounding; otherwise the model's own is used."""
@@ -108,6 +118,8 @@ class HFJudge:
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read queries by the proven path."""
         rows = sequences(queries)
+        if self.path == "packed":
+            return self._harvest(queries, run_packed(self.forward, rows, budget))
         if self.path == "shared":
             return self._harvest(queries, run_shared(self.forward, rows, budget, [query.item.id for query in queries]))
         return self._harvest(queries, run_plain(self.forward, rows, budget))

@@ -11,13 +11,12 @@ import torch
 
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.sequences import Row
+from logitjudge.packing import LEAVES
 from logitjudge.tokens import common_prefix
-
-LEAVES = 64  # places read in one pass, which bounds the (places x vocabulary) float32 array
 
 
 def run_shared(
-    forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object]
+    forward: Forward, rows: Sequence[Row], budget: int, same: Sequence[object] | None = None
 ) -> Iterator[tuple[Row, torch.Tensor]]:
     """Run rows in groups that share a prefix.
 
@@ -29,8 +28,9 @@ def run_shared(
         Tokens, those in the copied cache included, that one pass may hold; a single row always goes.
     same
         For each query, what its rows share (its item): rows of neighbouring queries with equal values are one group.
+        By default all rows are.
     """
-    for _, group in groupby(rows, key=lambda row: same[row.query]):
+    for _, group in groupby(rows, key=lambda row: same and same[row.query]):
         yield from _group(forward, list(group), budget)
 
 

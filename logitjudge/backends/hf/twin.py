@@ -51,24 +51,35 @@ def small(config: Any) -> Any:
     size = getattr(text, "head_dim", None) or text.hidden_size // heads
     few = min(HEADS, heads)
     groups = heads // (getattr(text, "num_key_value_heads", None) or heads)
-    layers = min(LAYERS, text.num_hidden_layers)
+    layers = _layers(text)
     wanted = {
         "vocab_size": VOCABULARY,
         "num_attention_heads": few,
         "num_key_value_heads": max(1, few // groups),
         "hidden_size": few * size,
         "intermediate_size": 2 * few * size,
-        "num_hidden_layers": layers,
+        "num_hidden_layers": len(layers),
     }
+    total = text.num_hidden_layers
     for name, value in wanted.items():
         if getattr(text, name, None) is not None:
             setattr(text, name, value)
     _fewer_experts(text)
-    if getattr(text, "layer_types", None):
-        text.layer_types = list(text.layer_types[:layers])
+    for name, value in list(vars(text).items()):
+        if isinstance(value, list) and len(value) == total:  # one entry a layer: types, positions, experts
+            setattr(text, name, [value[n] for n in layers])
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         setattr(text, name, 0 if getattr(text, name, None) is not None else None)
     return config
+
+
+def _layers(text: Any) -> list[int]:
+    """Which layers the twin has: the first ones, and the first of every type that is not among them."""
+    few = list(range(min(LAYERS, text.num_hidden_layers)))
+    types = list(getattr(text, "layer_types", None) or [])
+    missing = {kind for kind in types if kind not in types[: len(few)]}
+    kept = few[: len(few) - len(missing)] if len(missing) < len(few) else few
+    return kept + sorted(types.index(kind) for kind in missing)
 
 
 def _fewer_experts(text: Any) -> None:
