@@ -124,6 +124,9 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
         raise ModelError(unknown("dtype", str(dtype), DTYPES))
     if path := options.get("chat_template"):
         options["chat_template"] = _text(Path(path))
+    given = [name for name in ("adapter", "chat_template", "tokenizer") if options.get(name)]
+    if spec.kind == "planted" and given:
+        raise ModelError(f"a planted judge takes no {given[0]}: it has no weights and no tokenizer. Leave it out.")
     return replace(spec, backend=backend or inferred, **options)
 
 

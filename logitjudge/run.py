@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from logitjudge.core import FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
+from logitjudge.errors import InputError, NotObserved
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Run:
     """All readings of one judge on one set of items.
 
@@ -101,6 +102,31 @@ class Run:
     def rubric_of(self, item: Item) -> Rubric | None:
         """The rubric that `item` was judged by."""
         return self.rubric or item.rubric
+
+    def enough_mass(self, least: float) -> list[bool]:
+        """(I,) whether an item has at least a mass of `least` under all its orderings.
+
+        Raises
+        ------
+        InputError
+            `least` is no probability.
+        NotObserved
+            No item has that much.
+        """
+        if not 0 <= least <= 1:
+            raise InputError(f"the least mass is {least}. Give a probability from 0 to 1.")
+        masses = self.mass.min(axis=1)
+        if not (masses >= least).any():
+            raise NotObserved(
+                f"no item has a mass of {least} under all its orderings; the best has {masses.max():.3g}."
+            )
+        keep: list[bool] = (masses >= least).tolist()
+        return keep
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.logp.shape))
+        model = (self.provenance.get("configuration") or {}).get("model")
+        return f"<Run of {model}: items x orderings x scores = {shape}, {len(self.refused)} refused>"
 
     def select(self, keep: Sequence[bool]) -> Run:
         """The same run with the items where `keep` (I,) is true."""

@@ -188,7 +188,7 @@ def header(folder: Path) -> dict[str, Any] | None:
             return None
         if stray := [p.name for p in folder.iterdir() if not p.name.startswith(".")]:
             raise RunFolderError(
-                f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Choose an empty or new folder."
+                f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Give a run's own folder, or a new one."
             )
         return None
     try:
@@ -305,8 +305,10 @@ def load_run(
         _drop_parts(folder)  # a kill may have left some
     elif not partial:
         stored = len(set(table["item_id"].to_pylist()))
+        wanted = len(items) - len(refused)
+        left = f"{stored} of {wanted} items are read" if stored < wanted else "all is read, but it was not closed"
         raise RunIncomplete(
-            f"the run in {folder} is unfinished: {stored} of {len(items) - len(refused)} items are read. "
+            f"the run in {folder} is unfinished: {left}. "
             "Run the same command again to go on, or use --partial (partial=True in Python)."
         )
     orderings = tuple(Ordering(tuple(o["shown"]), o["labels"] and tuple(o["labels"])) for o in head["orderings"])
@@ -332,7 +334,7 @@ def load_run(
         aliases,
         partial_(read_frame, folder),
     )
-    return run if min_mass is None else _heavy_enough(run, min_mass)
+    return run if min_mass is None else run.select(run.enough_mass(min_mass))
 
 
 def _arrays(
@@ -352,12 +354,3 @@ def _arrays(
         found[n, i, o] = np.asarray(table[name].combine_chunks().flatten()).reshape(-1, len(scores))
     complete = ~np.isnan(found).any(axis=(0, 2, 3))
     return [item for item, whole in zip(items, complete, strict=True) if whole], *found[:, complete]
-
-
-def _heavy_enough(run: Run, min_mass: float) -> Run:
-    keep = run.mass.min(axis=1) >= min_mass
-    if not keep.any():
-        raise RunIncomplete(
-            f"no item has a mass of {min_mass} in all its orderings; the largest smallest mass is {run.mass.min(axis=1).max():.3g}."
-        )
-    return run.select(keep.tolist())

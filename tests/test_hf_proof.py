@@ -100,7 +100,7 @@ def test_more_than_noise_is_refused(llama, rows, monkeypatch):
 @pytest.mark.parametrize("name", ["llama", "gemma2-window", "mixtral", "cohere"])
 def test_twin_is_strong_enough_to_show_a_wrong_mask(name):
     model, _ = tiny_models.judge(name)
-    small = twin_module.twin(model)
+    small = twin_module.twin(model, torch.float32)
     ids = torch.arange(3, 63)[None]
     with torch.inference_mode():
         plain, changed = (
@@ -201,3 +201,17 @@ def test_nan_weights_are_an_error_not_a_number(llama):
         model.lm_head.weight[5] = float("nan")
     with pytest.raises(lj.InputError, match="not finite"):
         lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, device="cpu")
+
+
+def test_a_run_of_one_ordering_is_proven_too(llama):
+    model, tokenizer = llama
+    run = lj.judge(model, tiny_models.items(), tokenizer=tokenizer, orderings="identity", device="cpu")
+    assert run.provenance["sessions"][-1]["proof"]["reason"] == "proven"
+
+
+def test_a_plain_run_has_no_noise_floor(llama, monkeypatch):
+    model, tokenizer = llama
+    monkeypatch.setattr(proof_module, "_twin_agrees", lambda *_: proof_module.Proof(False, "for this test"))
+    run = lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, device="cpu")
+    assert run.provenance["sessions"][-1]["path"] == "plain"
+    assert run.provenance["noise_floor"] is None

@@ -13,7 +13,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors as hub_errors
 
-from logitjudge import embedded, models
+from logitjudge import embedded
 from logitjudge.errors import ModelError
 from logitjudge.models import MIB, fingerprint, parse
 

@@ -12,7 +12,7 @@ import pytest
 from logitjudge import judging, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Item, Level, Readings, Rubric, TopToken
-from logitjudge.errors import RunFolderError, RunIncomplete
+from logitjudge.errors import NotObserved, RunFolderError, RunIncomplete
 
 RUBRIC = Rubric("r", "Is it good?", tuple(Level(s, f"level {s}") for s in (0, 2, 5)))
 PLANTED = "planted:order_noise=1;position=0.5,0,0.2;mass=0.8"
@@ -579,7 +579,7 @@ def test_min_mass_leaves_an_item_out_in_all_its_orderings(out):
 
 def test_a_min_mass_that_no_item_has(out):
     with_mass(out, [[0.2, 0.2, 0.2], [0.3, 0.3, 0.3]])
-    with pytest.raises(RunIncomplete, match="no item has a mass of 0.9 .* 0.45"):
+    with pytest.raises(NotObserved, match="no item has a mass of 0.9 .* 0.45"):
         store.load_run(out, min_mass=0.9)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,7 +26,11 @@ def judged(model: str, data: str, *, out: str, **options: Any) -> Run:
         with _progress.shown() as progress:
             return judge(model, data, out=out, progress=progress, **options)
     except KeyboardInterrupt:
-        _console.note(f"interrupted: what was read is kept in {out}; the same command goes on from there.")
+        there = (Path(out) / "run.json").exists()
+        kept = (
+            f"what was read is kept in {out}; the same command goes on from there" if there else "nothing was read yet"
+        )
+        _console.note(f"interrupted: {kept}.")
         raise typer.Exit(130) from None
 
 

@@ -9,6 +9,7 @@ import typer
 from logitjudge.cli import _console, _judging, _options
 from logitjudge.cli._console import plural
 
+LOW = 0.5  # mass
 EXAMPLES = """
   logitjudge run --model Qwen/Qwen2.5-0.5B-Instruct --data demo --out runs/q05
   logitjudge run --model ./my-model --data items.jsonl --rubric helpfulness --out runs/mine
@@ -79,4 +80,8 @@ def _report(out: str, made: Any) -> None:
     refused = f", {plural(len(made.refused), 'item')} refused" if made.refused else ""
     typer.echo(f"{out}: {counts}{refused}")
     typer.echo(f"mass on the options: mean {made.mass.mean():.1%}, least {made.mass.min():.1%}")
+    if made.mass.min() < LOW:
+        _console.note(
+            "warning: little of the probability falls on the options: logitjudge show and doctor say where it went"
+        )
     typer.echo(f"next: logitjudge show {out}")
