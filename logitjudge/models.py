@@ -23,6 +23,7 @@ from logitjudge.tokens import Tokenizer
 WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
+BLOCKS, BLOCK = 2048, 1024  # bytes read all over a weight file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +201,7 @@ def fingerprint(spec: ModelSpec) -> str:
 
 
 def _files_hash(path: Path) -> str:
-    """SHA-256 over each weight file's name, size, header, first and last MiB, and every other file (but ``.md``) whole."""
+    """SHA-256 over each weight file's name, size and a sample of its bytes (`_ends`), and every other file (but ``.md``) whole."""
     files = (
         [path]
         if path.is_file()
@@ -214,15 +215,20 @@ def _files_hash(path: Path) -> str:
 
 
 def _ends(file: Path) -> bytes:
-    """Safetensors header, first and last MiB."""
+    """Safetensors header, first and last MiB, and blocks from all over the file, so that a changed layer is seen."""
+    size = file.stat().st_size
     with file.open("rb") as stream:
         first = stream.read(MIB)
         head = b""
         if file.suffix == ".safetensors" and len(first) >= 8:
             stream.seek(8)
             head = stream.read(min(struct.unpack("<Q", first[:8])[0], 64 * MIB))
-        stream.seek(max(0, file.stat().st_size - MIB))
-        return head + first + stream.read(MIB)
+        blocks = []
+        for n in range(BLOCKS):
+            stream.seek(size * n // BLOCKS)
+            blocks.append(stream.read(BLOCK))
+        stream.seek(max(0, size - MIB))
+        return head + first + b"".join(blocks) + stream.read(MIB)
 
 
 def _hub_commit(spec: ModelSpec) -> str:
@@ -269,7 +275,8 @@ def _loaded_hash(spec: ModelSpec) -> str:
     digest = hashlib.sha256(spec.model.config.to_json_string().encode())
     for name, tensor in spec.model.named_parameters():
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().flatten()[:4096].float().cpu().numpy().tobytes())
+        values = tensor.detach().flatten()
+        digest.update(values[:: max(1, len(values) // 4096)].float().cpu().numpy().tobytes())
     backend = getattr(spec.tokenizer, "backend_tokenizer", None)
     digest.update(backend.to_str().encode() if backend is not None else repr(spec.tokenizer).encode())
     digest.update(str(getattr(spec.tokenizer, "chat_template", None)).encode())

@@ -169,6 +169,8 @@ class Run:
             }
         )
         for name in dict.fromkeys(name for item in self.items for name in item.groups):
-            column = name if name not in frame.columns else f"group_{name}"
+            column = name
+            while column in frame.columns:
+                column = f"group_{column}"
             frame[column] = [item.groups.get(name) for item in self.items for _ in range(orders * k)]
         return frame

@@ -313,7 +313,11 @@ def load_run(
         )
     orderings = tuple(Ordering(tuple(o["shown"]), o["labels"] and tuple(o["labels"])) for o in head["orderings"])
     try:
+        if [list(o.values(head["scores"])) for o in orderings] != [o["values"] for o in head["orderings"]]:
+            raise ValueError("run.json's orderings contradict themselves")
         kept, logp, alias = _arrays(table, items, orderings, head["scores"])
+        if head["finished"] is not None and len(kept) != len(items) - len(refused):
+            raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
     except (KeyError, TypeError, ValueError) as error:
         whole = folder / "readings" / "all.parquet"
         raise _damaged(
@@ -349,6 +353,8 @@ def _arrays(
         [o_of[tuple(row), label] for row, label in zip(table["ordering"].to_pylist(), labels, strict=True)],
         dtype=np.int64,
     )
+    if len(set(zip(i.tolist(), o.tolist(), strict=True))) != len(i):
+        raise ValueError("a reading is there twice")
     found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
     for n, name in enumerate(("logp", "alias_mass")):
         found[n, i, o] = np.asarray(table[name].combine_chunks().flatten()).reshape(-1, len(scores))

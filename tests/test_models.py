@@ -406,3 +406,18 @@ def test_without_a_setting_the_platforms_cache_folder_is_used(monkeypatch):
     if os.name == "posix" and os.uname().sysname == "Linux":
         assert embedded.cache_folder() == Path("/somewhere/cache/logitjudge")
     assert embedded.cache_folder().name == "logitjudge"
+
+
+def test_a_layer_that_changes_in_the_middle_of_a_large_file_is_seen(folder):
+    path = next(folder.glob("*.safetensors"))
+    data = bytearray(path.read_bytes()[:64].ljust(12 << 20, b"\0"))
+    path.write_bytes(data)
+    before = print_of(folder)
+    data[5 << 20 : 6 << 20] = b"\1" * (1 << 20)
+    path.write_bytes(data)
+    assert print_of(folder) != before
+
+
+def test_a_planted_judge_takes_no_adapter():
+    with pytest.raises(ModelError, match="takes no adapter"):
+        parse("planted", adapter="lora")

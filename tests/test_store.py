@@ -601,3 +601,33 @@ def test_a_loaded_run_can_be_pickled(out):
     back = pickle.loads(pickle.dumps(run))
     assert back.items == run.items
     assert len(back.readings()) == 12
+
+
+# --- a finished folder that was tampered with ----------------------------------------------------------------------
+
+
+def rewrite(folder, change):
+    path = folder / "readings" / "all.parquet"
+    pq.write_table(change(pq.read_table(path)), path, write_page_checksum=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(lambda t: t.slice(0, len(t) - 1), "lack readings"), (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "twice")],
+    ids=["a row is gone", "a row is there twice"],
+)
+def test_readings_that_are_not_those_of_the_run_are_refused(out, change, words):
+    judge(out)
+    rewrite(out, change)
+    with pytest.raises(RunFolderError, match=words):
+        store.load_run(out)
+
+
+def test_orderings_that_contradict_themselves_are_refused(out):
+    judge(out)
+    head = json.loads((out / "run.json").read_text())
+    first, second = head["orderings"][:2]
+    first["shown"], second["shown"] = second["shown"], first["shown"]
+    (out / "run.json").write_text(json.dumps(head))
+    with pytest.raises(RunFolderError, match="contradict"):
+        store.load_run(out)

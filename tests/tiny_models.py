@@ -26,6 +26,7 @@ COMMON = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+UNLIMITED = {"bloom", "mamba"}  # their configurations know no longest prompt
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "qwen2": ("qwen2", {}),
@@ -68,7 +69,10 @@ def tokenizer(merges: tuple[str, ...] = (), chat: bool = True) -> PreTrainedToke
 def model(name: str, vocabulary: int) -> Any:
     """A strong random float32 model of an architecture."""
     kind, special = ARCHITECTURES[name]
-    config = AutoConfig.for_model(kind, **{**COMMON, "vocab_size": vocabulary, **special})
+    common = {
+        name: value for name, value in COMMON.items() if kind not in UNLIMITED or name != "max_position_embeddings"
+    }
+    config = AutoConfig.for_model(kind, **{**common, "vocab_size": vocabulary, **special})
     torch.manual_seed(0)
     made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     strengthen(made)

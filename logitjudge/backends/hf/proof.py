@@ -42,7 +42,7 @@ def prove_shared(forward: Forward, longest: Sequence[Row], shortest: Sequence[Ro
     """Prove the shared path: its structure on the run's longest prompts, the real weights on its shortest."""
     if reason := _changing_rope(forward.model.config, max(len(row.ids) for row in longest)):
         return Proof(False, reason)
-    long, short = ([replace(row, query=0) for row in rows[:ROWS]] for rows in (longest, shortest))
+    long, short = (_several(rows, forward.model.config.get_text_config().vocab_size) for rows in (longest, shortest))
     try:
         return _twin_agrees(forward, long) or _nothing_leaks(forward, short) or _no_more_than_noise(forward, short)
     except OutOfMemory:
@@ -51,13 +51,21 @@ def prove_shared(forward: Forward, longest: Sequence[Row], shortest: Sequence[Ro
         return Proof(False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")
 
 
+def _several(rows: Sequence[Row], vocabulary: int) -> list[Row]:
+    """Some rows of one group; where there is one only, another that differs in its last token, so that a prefix is shared."""
+    rows = [replace(row, query=0) for row in rows[:ROWS]]
+    if len(rows) == 1:
+        rows.append(replace(rows[0], ids=(*rows[0].ids[:-1], (rows[0].ids[-1] + 2) % vocabulary)))
+    return rows
+
+
 def _changing_rope(config: Any, longest: int) -> str:
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     for kind in [rope, *(value for value in rope.values() if isinstance(value, dict))]:
         name = kind.get("rope_type", kind.get("type"))
         most = kind.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
-        most = most or text.max_position_embeddings
+        most = most or getattr(text, "max_position_embeddings", None) or 0
         if name in ("longrope", "dynamic") and longest > most:
             return f"rope of type {name} changes beyond {most} tokens, and the longest prompt has {longest}"
     return ""
@@ -96,8 +104,6 @@ def _apart(rows: Sequence[Row]) -> list[Row]:
 
 def _nothing_leaks(forward: Forward, rows: Sequence[Row]) -> Proof | None:
     """Changing the last token of one row leaves the other rows as they are, to the bit."""
-    if len(rows) < 2:
-        return None
     *others, last = rows
     changed = [
         *others,
