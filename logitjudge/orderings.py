@@ -115,7 +115,7 @@ def _named(spec: str, k: int, seed: int) -> list[tuple[int, ...]]:
         raise OrderingError(
             unknown("design", spec, [*NAMED, *(f"{c}:N" for c in COUNTED)]) + " Or list score values: 1,2,3;3,2,1."
         )
-    if not number.isdecimal() or int(number) < 1:
+    if not (number.isascii() and number.isdecimal()) or int(number) < 1:
         raise OrderingError(f"design {spec!r} needs a number of at least 1, such as {name}:10.")
     if seed < 0:
         raise OrderingError(f"design {spec!r} cannot be drawn with the seed {seed}. Give a seed of at least 0.")

@@ -25,7 +25,7 @@ from logitjudge.errors import TemplateError, unknown
 FOLDER = Path(__file__).parent / "templates"
 SETTINGS = ("system", "prefill", "level_line", "criterion_line", "close")
 _ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
-_FRONT = re.compile(r"\A---\r?\n(.*?)^---\r?\n", re.DOTALL | re.MULTILINE)
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class MissingField(TemplateError):  # noqa: N818
@@ -82,7 +82,7 @@ class Template:
             if name := re.fullmatch(r"'(\w+)' is undefined", str(error)):
                 raise MissingField(self.name, name[1]) from error
             raise TemplateError(f"template {self.name!r}: {error}.") from error
-        except (JinjaError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except (JinjaError, ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
             raise TemplateError(f"template {self.name!r}: {type(error).__name__}: {error}.") from error
 
 
@@ -109,7 +109,7 @@ def load(spec: str | Path, verdict: str = "direct") -> Template:
     if not shipped and path.suffix != ".j2":
         raise TemplateError(unknown("template", str(spec), names()) + " Or give a .j2 file.")
     try:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TemplateError(f"template file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -120,6 +120,8 @@ def load(spec: str | Path, verdict: str = "direct") -> Template:
 def parse(source: str, name: str = "template", verdict: str = "direct") -> Template:
     """Template from its text: front matter, if any, then the body."""
     front = _FRONT.match(source)
+    if front is None and re.match(r"---[ \t]*\r?\n", source):
+        raise TemplateError(f"template {name!r} opens its front matter with --- and does not close it with ---.")
     settings = _front_matter(front[1], name) if front else {}
     verdicts = settings.pop("verdicts", {})
     body = source[front.end() :] if front else source
@@ -192,28 +194,68 @@ def shown_levels(template: Template, levels: Sequence[Level], ordering: Ordering
 
 
 def check(template: Template, item: Item, rubric: Rubric) -> None:
-    """See that the template shows every level once, in the ordering's order, and not in an order of its own.
+    """See that the template shows every level once, beside its option, in the ordering's order and none of its own.
 
     Raises
     ------
     TemplateError
-        A level is not printed, or the order of the lines is not the ordering's.
+        A level or its option is not printed, or the order of the lines is not the ordering's.
     """
-    marks = [f"zq{k}qz" for k in range(len(rubric.levels))]
-    marked = Rubric(
-        rubric.name, rubric.criterion, tuple(Level(v.score, marks[k], v.option) for k, v in enumerate(rubric.levels))
-    )
-    ordering = Ordering((*range(1, len(marks)), 0))
-    body = render(template, item, marked, ordering).messages[-1].content.lower()
-    if missing := [k for k, mark in enumerate(marks) if mark not in body]:
+    ordering = Ordering((*range(1, len(rubric.levels)), 0))
+    body, marks = _seen(template, item, _marked(rubric), ordering)
+    if missing := [level.score for k, level in enumerate(rubric.levels) if k not in {mark[0] for mark in marks}]:
         raise TemplateError(
-            f"template {template.name!r} does not print the level of score {rubric.levels[missing[0]].score}: "
+            f"template {template.name!r} does not print the level of score {missing[0]}: "
             "print {{ levels }}, or the text of each level."
         )
-    found = tuple(int(k) for k in re.findall(r"zq(\d+)qz", body))
-    if found != ordering.shown:
-        shown = [rubric.levels[k].score for k in found]
+    if tuple(k for k, _, _ in marks) != ordering.shown:
+        shown = [rubric.levels[k].score for k, _, _ in marks]
         raise TemplateError(
             f"template {template.name!r} prints the levels as {shown} when the ordering is {list(ordering.values(rubric.scores))}. "
             "Print each level once, in the order of {{ levels }}, so that positions are what they are called."
         )
+    if (wrong := _parted(body, marks)) and (wrong := _parted(*_seen(template, item, _numbered(rubric), ordering))):
+        raise TemplateError(
+            f"template {template.name!r} does not print the option {rubric.levels[wrong[0]].option!r} beside the text of its level: "
+            "print {{ levels }}, or the option and the text of each level."
+        )
+
+
+def _parted(body: str, marks: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Score indices whose option stands neither right before their text (as for all levels) nor right behind it."""
+    ends = [0, *(end for _, _, end in marks)]
+    starts = [*(start for _, start, _ in marks), len(body)]
+    between = [_labels(body[end:start]) for end, start in zip(ends, starts, strict=True)]
+    before = [k for n, (k, _, _) in enumerate(marks) if between[n][-1:] != [k]]
+    behind = [k for n, (k, _, _) in enumerate(marks) if between[n + 1][:1] != [k]]
+    return before and behind and min(before, behind, key=len)
+
+
+_TEXT = re.compile(r"zq(\d+)qz")
+_LABEL = re.compile(r"zo(\d+)oz|7000(\d\d\d)")
+
+
+def _labels(text: str) -> list[int]:
+    """Score indices whose options stand in a text of marks, in order."""
+    return [int(m[1] or m[2]) for m in _LABEL.finditer(text)]
+
+
+def _seen(template: Template, item: Item, marked: Rubric, ordering: Ordering) -> tuple[str, list[tuple[int, int, int]]]:
+    """Body of a prompt, and each level's text in it: score index, start, end."""
+    body = render(template, item, marked, ordering).messages[-1].content.lower()
+    return body, [(int(m[1]), m.start(), m.end()) for m in _TEXT.finditer(body)]
+
+
+def _marked(rubric: Rubric) -> Rubric:
+    """The rubric with texts and options that cannot be mistaken for anything else."""
+    levels = [Level(v.score, f"zq{k}qz", f"zo{k}oz") for k, v in enumerate(rubric.levels)]
+    return Rubric(rubric.name, rubric.criterion, tuple(levels))
+
+
+def _numbered(rubric: Rubric) -> Rubric:
+    """The same with scores that cannot be mistaken, for a template that prints the score where it is the option."""
+    levels = []
+    for k, v in enumerate(rubric.levels):
+        score = 7_000_000 + k
+        levels.append(Level(score, f"zq{k}qz", str(score) if v.option == str(v.score) else f"zo{k}oz"))
+    return Rubric(rubric.name, rubric.criterion, tuple(levels))

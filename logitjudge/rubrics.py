@@ -61,11 +61,11 @@ def _level(row: Any, name: str) -> Level:
     if not isinstance(row, Mapping) or not {"score", "text"} <= set(row) or set(row) - {"score", "text", "option"}:
         raise RubricError(f"rubric {name!r}: level {row!r} is not {{score, text}} or {{score, text, option}}.")
     option = row.get("option")
-    if isinstance(option, bool):  # YAML takes yes, no, on and off for truth values
+    if option is not None and not isinstance(option, str):  # YAML reads no as False, 01 as 1, 1:30 as 90
         raise RubricError(
-            f"rubric {name!r}: the option of score {row['score']} is {option}, a truth value. Put the option in quotes."
+            f"rubric {name!r}: the option of score {row['score']} is {option!r}, not a string. Put the option in quotes."
         )
-    return Level(row["score"], row["text"], "" if option is None else str(option))
+    return Level(row["score"], row["text"], option or "")
 
 
 def _prometheus(data: Mapping[str, Any], name: str) -> Rubric:
@@ -107,7 +107,7 @@ def _read(path: Path) -> Rubric:
         raise RubricError(f"rubric file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RubricError(f"rubric file {path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise RubricError(f"rubric file {path} is not valid {path.suffix[1:].upper()}: {error}") from error
     try:
         return from_dict(data, path.stem)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from logitjudge.core import FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
+from logitjudge.errors import InputError, NotObserved
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Run:
     """All readings of one judge on one set of items.
 
@@ -102,6 +103,31 @@ class Run:
         """The rubric that `item` was judged by."""
         return self.rubric or item.rubric
 
+    def enough_mass(self, least: float) -> list[bool]:
+        """(I,) whether an item has at least a mass of `least` under all its orderings.
+
+        Raises
+        ------
+        InputError
+            `least` is no probability.
+        NotObserved
+            No item has that much.
+        """
+        if not 0 <= least <= 1:
+            raise InputError(f"the least mass is {least}. Give a probability from 0 to 1.")
+        masses = self.mass.min(axis=1)
+        if not (masses >= least).any():
+            raise NotObserved(
+                f"no item has a mass of {least} under all its orderings; the best has {masses.max():.3g}."
+            )
+        keep: list[bool] = (masses >= least).tolist()
+        return keep
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.logp.shape))
+        model = (self.provenance.get("configuration") or {}).get("model")
+        return f"<Run of {model}: items x orderings x scores = {shape}, {len(self.refused)} refused>"
+
     def select(self, keep: Sequence[bool]) -> Run:
         """The same run with the items where `keep` (I,) is true."""
         rows = np.flatnonzero(np.asarray(keep))
@@ -143,6 +169,8 @@ class Run:
             }
         )
         for name in dict.fromkeys(name for item in self.items for name in item.groups):
-            column = name if name not in frame.columns else f"group_{name}"
+            column = name
+            while column in frame.columns:
+                column = f"group_{column}"
             frame[column] = [item.groups.get(name) for item in self.items for _ in range(orders * k)]
         return frame

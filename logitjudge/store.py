@@ -188,7 +188,7 @@ def header(folder: Path) -> dict[str, Any] | None:
             return None
         if stray := [p.name for p in folder.iterdir() if not p.name.startswith(".")]:
             raise RunFolderError(
-                f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Choose an empty or new folder."
+                f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Give a run's own folder, or a new one."
             )
         return None
     try:
@@ -305,13 +305,19 @@ def load_run(
         _drop_parts(folder)  # a kill may have left some
     elif not partial:
         stored = len(set(table["item_id"].to_pylist()))
+        wanted = len(items) - len(refused)
+        left = f"{stored} of {wanted} items are read" if stored < wanted else "all is read, but it was not closed"
         raise RunIncomplete(
-            f"the run in {folder} is unfinished: {stored} of {len(items) - len(refused)} items are read. "
+            f"the run in {folder} is unfinished: {left}. "
             "Run the same command again to go on, or use --partial (partial=True in Python)."
         )
     orderings = tuple(Ordering(tuple(o["shown"]), o["labels"] and tuple(o["labels"])) for o in head["orderings"])
     try:
+        if [list(o.values(head["scores"])) for o in orderings] != [o["values"] for o in head["orderings"]]:
+            raise ValueError("run.json's orderings contradict themselves")
         kept, logp, alias = _arrays(table, items, orderings, head["scores"])
+        if head["finished"] is not None and len(kept) != len(items) - len(refused):
+            raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
     except (KeyError, TypeError, ValueError) as error:
         whole = folder / "readings" / "all.parquet"
         raise _damaged(
@@ -332,7 +338,7 @@ def load_run(
         aliases,
         partial_(read_frame, folder),
     )
-    return run if min_mass is None else _heavy_enough(run, min_mass)
+    return run if min_mass is None else run.select(run.enough_mass(min_mass))
 
 
 def _arrays(
@@ -347,17 +353,10 @@ def _arrays(
         [o_of[tuple(row), label] for row, label in zip(table["ordering"].to_pylist(), labels, strict=True)],
         dtype=np.int64,
     )
+    if len(set(zip(i.tolist(), o.tolist(), strict=True))) != len(i):
+        raise ValueError("a reading is there twice")
     found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
     for n, name in enumerate(("logp", "alias_mass")):
         found[n, i, o] = np.asarray(table[name].combine_chunks().flatten()).reshape(-1, len(scores))
     complete = ~np.isnan(found).any(axis=(0, 2, 3))
     return [item for item, whole in zip(items, complete, strict=True) if whole], *found[:, complete]
-
-
-def _heavy_enough(run: Run, min_mass: float) -> Run:
-    keep = run.mass.min(axis=1) >= min_mass
-    if not keep.any():
-        raise RunIncomplete(
-            f"no item has a mass of {min_mass} in all its orderings; the largest smallest mass is {run.mass.min(axis=1).max():.3g}."
-        )
-    return run.select(keep.tolist())

@@ -133,16 +133,20 @@ def _scale(items: Sequence[Item], one: Rubric | None) -> tuple[int, ...]:
 
 
 def _check_template(made: Study) -> None:
-    """The template must show the levels as ordered, and print no field that no item has."""
-    missing: MissingField | None = None
-    for item in made.itemset.items:
-        try:
-            prompts.check(made.template, item, made.rubric_of(item))
-            return
-        except MissingField as error:
-            missing = error
-    assert missing is not None
-    fields = sorted({name for item in made.itemset.items for name in item.fields})
-    raise InputError(
-        f"{missing}: no item can be judged. " + unknown("variable", missing.name, [*fields, "criterion", "levels"])
-    )
+    """The template must show the levels as ordered, for every kind of item, and print no field that no item has."""
+    kinds = {(frozenset(item.fields), made.rubric_of(item)): item for item in made.itemset.items}
+    missing = [error for (_, rubric), item in kinds.items() if (error := _lacks(made.template, item, rubric))]
+    if len(missing) == len(kinds):
+        fields = sorted({name for item in made.itemset.items for name in item.fields})
+        name = missing[0].name
+        raise InputError(
+            f"{missing[0]}: no item can be judged. {unknown('variable', name, [*fields, 'criterion', 'levels'])}"
+        )
+
+
+def _lacks(template: Template, item: Item, rubric: Rubric) -> MissingField | None:
+    try:
+        prompts.check(template, item, rubric)
+    except MissingField as error:
+        return error
+    return None

@@ -37,7 +37,9 @@ def main() -> int:
         options = [f"--{name}={value}" for name, value in vars(args).items()]
         logitjudge("run", *options, "--dtype=float32", "--device=cpu", f"--out={folder}")
         worst, count = compare(args.model, folder)
-    print(f"{args.model}: {count} readings, largest |difference| from plain {worst:.2g} nats (tolerance {TOLERANCE:g})")
+    print(
+        f"{Path(args.model).name}: {count} log-probabilities, largest |difference| from plain {worst:.2g} nats (tolerance {TOLERANCE:g})"
+    )
     return int(worst > TOLERANCE)
 
 

@@ -12,7 +12,7 @@ ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
     {"core", "errors", "registry"},
     {"orderings", "rubrics", "tokens", "trie", "packing", "run", "measures"},
-    {"backends", "models", "datasets", "prompts", "templates", "probes", "debiasers", "store", "data"},
+    {"backends", "models", "embedded", "datasets", "prompts", "templates", "probes", "debiasers", "store", "data"},
     {"judging", "study", "planning", "noise", "verdicts", "doctor", "bench", "plan", "sweep", "cluster", "report"},
     {"cli", "__main__"},
 )

@@ -545,7 +545,7 @@ def test_eleven_levels_fit_80_columns(call, run_folder, tmp_path):
         lines = call(*args).out.splitlines()
         assert max(len(line) for line in lines[1:]) <= 80  # the first line holds the folder's path
         assert not any(line.endswith(("…", " ")) for line in lines)
-    assert "Agreement" not in call("show", folder).out
+    assert "Agreement: none" in call("show", folder).out
     assert summary_of(call, folder)["agreement"] == []
 
 

@@ -276,11 +276,17 @@ def test_a_chat_template_that_knows_thinking_is_told(examine):
     )
 
 
-@pytest.mark.parametrize(("end", "status"), [("<think>\n", "warn"), ("<think>\n\n</think>\n\n", "ok")])
-def test_a_thought_that_the_template_leaves_open_warns(examine, end, status):
+def test_a_thought_that_the_template_closes_is_fine(examine):
     tokenizer = thinker()
-    tokenizer.chat_template = tiny_models.CHAT + end
-    assert examine(GOOD, tokenizer=tokenizer)["thinking"].status == status
+    tokenizer.chat_template = tiny_models.CHAT + "<think>\n\n</think>\n\n"
+    assert examine(GOOD, tokenizer=tokenizer)["thinking"].status == "ok"
+
+
+def test_a_thought_that_the_template_leaves_open_is_an_error(examine):
+    tokenizer = thinker()
+    tokenizer.chat_template = tiny_models.CHAT + "<think>\n"
+    with pytest.raises(InputError, match="opens a reasoning trace"):
+        examine(GOOD, tokenizer=tokenizer)
 
 
 def test_a_thought_in_an_item_is_not_the_template_s(examine):

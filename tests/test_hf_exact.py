@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+from tokenizers.processors import TemplateProcessing
 
 import logitjudge as lj
 from logitjudge import models, prompts
 from logitjudge.backends.hf import HFJudge
-from logitjudge.core import Item, Level, Rubric
+from logitjudge.backends.hf.tokenizer import HFTokenizer
+from logitjudge.core import Item, Level, Message, Rubric
 from logitjudge.study import study
 
 SHORT = "{{ instruction }}\n{{ response }}\n{{ criterion_line }}\n{{ levels }}\n"
@@ -219,3 +221,97 @@ def test_shown_prompt_is_what_the_template_renders(template):
     assert prompt.messages[-1].content.endswith(
         "Score 4: text d\nScore 5: text e\nScore 1: text a\nScore 2: text b\nScore 3: text c"
     )
+
+
+# --- tokenizers and chat templates that set traps ------------------------------------------------------------------
+
+
+def opened(chat=None, **options):
+    model, tokenizer = tiny_models.judge("llama", chat=chat is not None)
+    if chat is not None:
+        tokenizer.chat_template = chat
+    return models.open_backend(models.parse(model, tokenizer=tokenizer, **options))
+
+
+def test_a_tokenizer_whose_bos_is_its_eos_loses_no_token():
+    """OPT begins a text with </s>: an empty text then looks as if it were closed."""
+    tokenizer = tiny_models.tokenizer(chat=False)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="</s> $A", special_tokens=[("</s>", 2)])
+    assert tokenizer("")["input_ids"] == [2]
+    backend = HFTokenizer(tokenizer)
+    assert tokenizer.decode(backend.encode(["abc"])[0]) == "</s>abc"
+
+
+def test_a_tokenizer_that_closes_a_text_does_not_close_the_prompt():
+    tokenizer = tiny_models.tokenizer(chat=False)
+    specials = [("<s>", 1), ("</s>", 2)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=specials)
+    assert tokenizer.decode(HFTokenizer(tokenizer).encode(["abc"])[0]) == "<s>abc"
+
+
+@pytest.mark.parametrize("call", ["strftime_now('%d %b %Y')", 'strftime_now("%d %b %Y")'])
+def test_a_chat_template_that_prints_the_date_prints_the_runs(call):
+    backend = opened("{{ " + call + " }} " + tiny_models.CHAT, date="2026-02-03T10:00:00+00:00")
+    assert backend.tokenizer.render([Message("user", "hello")], "").startswith("03 Feb 2026 ")
+
+
+def test_a_run_resumed_on_another_day_reads_the_same_prompts(template, tmp_path):
+    model, tokenizer = tiny_models.judge("llama")
+    tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}" + tiny_models.CHAT
+    options = {"tokenizer": tokenizer, "template": template, "device": "cpu", "max_batch_tokens": 1}
+
+    def stop(progress):
+        if progress.items == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lj.judge(model, tiny_models.items(4), out=tmp_path / "run", progress=stop, **options)
+    head = json.loads((tmp_path / "run/run.json").read_text())
+    (tmp_path / "run/run.json").write_text(json.dumps({**head, "started": "2020-05-17T00:00:00+00:00"}))
+    run = lj.judge(model, tiny_models.items(4), out=tmp_path / "run", **options)
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
+    asked = study(tiny_models.items(4), template=template)
+    tokens = asked.query(backend, run.items[3], run.orderings[0]).tokens
+    assert tokens.text.startswith("17 May 2020")
+    expected = plain_logp(model, tokens.context)[-1][[tail[0] for tail in tokens.tails]]
+    np.testing.assert_allclose(run.logp[3, 0], expected, atol=1e-4)
+
+
+def test_a_date_that_cannot_be_fixed_is_refused():
+    with pytest.raises(lj.InputError, match="date"):
+        opened("{% set f = '%d' %}{{ strftime_now(f) }}" + tiny_models.CHAT)
+
+
+def test_a_score_is_not_read_inside_a_thought():
+    backend = opened(tiny_models.CHAT.replace("<|assistant|>{%", "<|assistant|><think>\n{%"))
+    with pytest.raises(lj.InputError, match="<think>"):
+        backend.tokenizer.render([Message("user", "hello")], "")
+
+
+def test_a_chat_template_that_fails_is_an_error_for_people():
+    with pytest.raises(lj.InputError, match="chat template failed: TypeError"):
+        opened("{{ 1 + 'a' }}" + tiny_models.CHAT)
+
+
+def test_the_default_of_several_chat_templates_is_used():
+    model, tokenizer = tiny_models.judge("llama")
+    tokenizer.chat_template = {"default": tiny_models.CHAT, "tool_use": "no"}
+    text = HFTokenizer(tokenizer).render([Message("user", "hello")], "")
+    assert text == "<s><|user|>hello<|end|><|assistant|>"
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_prefix_is_proven_where_only_one_item_has_one(name, template):
+    """Single prompts of one row at both ends, several rows in the middle: the trunk must have been proven as well."""
+    model, tokenizer = tiny_models.judge(name)
+    words = Rubric("w", "Is it?", (Level(1, "text a", "Very poor"), Level(2, "text b", "Very good")))
+    letters = Rubric("l", "Is it?", (Level(1, "text a", "p"), Level(2, "text b", "g")))
+    items = [
+        Item(str(n), {"instruction": "Say it." * n, "response": "so"}, words if n == 2 else letters) for n in (1, 2, 3)
+    ]
+    run = lj.judge(model, items, tokenizer=tokenizer, template=template, orderings="identity", device="cpu")
+    assert run.provenance["sessions"][-1]["path"] == "packed"
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
+    for i, item in enumerate(items):
+        tokens = study(items, template=template, orderings="identity").query(backend, item, run.orderings[0]).tokens
+        np.testing.assert_allclose(run.logp[i, 0], brute_force(model, tokens.context, tokens.tails), atol=1e-4)

@@ -103,14 +103,12 @@ def test_a_broken_shared_path_is_refused(llama, rows, broken, monkeypatch):
         monkeypatch.setattr(module, "batch", broken(shared_module.batch))
     found = proven("shared", llama[0], rows)
     assert not found.ok
-    assert "on a float32 twin it differs" in found.reason
+    assert "on a tiny twin it differs" in found.reason
 
 
 def blind_twin(monkeypatch):
     """Let the twin see nothing, so that the real weights must."""
-    monkeypatch.setattr(Ground, "twin", property(lambda self: self.forward))
-    monkeypatch.setattr(Ground, "tree", property(lambda self: self.short))
-    monkeypatch.setattr(proof_module, "_distance", lambda one, other: 0.0 if len(one) == proof_module.ROWS else 1.0)
+    monkeypatch.setattr(proof_module, "_twin_nats", lambda *_: 0.0)
 
 
 def test_a_shared_leak_alone_is_refused_on_the_real_weights(llama, rows, monkeypatch):
@@ -198,7 +196,7 @@ def test_a_broken_packed_path_is_refused(llama, rows, break_it, monkeypatch):
     break_it(monkeypatch)
     found = proven("packed", llama[0], rows)
     assert not found.ok
-    assert "on a float32 twin it differs" in found.reason or "RuntimeError" in found.reason
+    assert "on a tiny twin it differs" in found.reason or "RuntimeError" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -230,7 +228,7 @@ def test_a_mask_without_windows_or_chunks_is_refused(name, monkeypatch):
     original = masks_module.layers
     monkeypatch.setattr(masks_module, "layers", lambda config: dict.fromkeys(original(config)))
     found = proven("packed", model, rows_of(model, tokenizer))
-    assert "on a float32 twin it differs" in found.reason
+    assert "on a tiny twin it differs" in found.reason
     assert found.twin_nats > 0.1
 
 
@@ -238,7 +236,7 @@ def test_a_boolean_mask_under_eager_is_refused(monkeypatch):
     tokenizer = tiny_models.tokenizer()
     model = tiny_models.model("gemma2", len(tokenizer), "eager")
     monkeypatch.setattr(masks_module, "_writer", lambda _: lambda sees: sees[None, None])
-    assert "on a float32 twin it differs" in proven("packed", model, rows_of(model, tokenizer)).reason
+    assert "on a tiny twin it differs" in proven("packed", model, rows_of(model, tokenizer)).reason
 
 
 def test_what_is_refused_falls_to_the_next_path(llama, monkeypatch):
@@ -248,7 +246,7 @@ def test_what_is_refused_falls_to_the_next_path(llama, monkeypatch):
     assert session["path"] == "shared"
     assert session["proof"]["ok"]
     assert [refused["path"] for refused in session["refused_paths"]] == ["packed"]
-    assert "on a float32 twin" in session["refused_paths"][0]["reason"]
+    assert "on a tiny twin" in session["refused_paths"][0]["reason"]
 
 
 def test_no_memory_for_a_path_refuses_it(llama, rows, monkeypatch):
@@ -293,7 +291,7 @@ def test_rows_of_the_twin_branch_twice_and_differ_in_length(lengths):
 @pytest.mark.parametrize("name", sorted(set(tiny_models.PACKED)))
 def test_twin_is_strong_enough_to_show_a_wrong_mask(name):
     model, _ = tiny_models.judge(name)
-    small = Forward(twin_module.twin(model))
+    small = Forward(twin_module.twin(model, torch.float32))
     ids = tuple(range(3, 63))
     changed = (*(token + 1 for token in ids[:-2]), *ids[-2:])
     one, other = (plain(small, [Row(0, row, ((59, ()),))]) for row in (ids, changed))
@@ -426,3 +424,24 @@ def test_nan_weights_are_an_error_not_a_number(llama):
         model.lm_head.weight[5] = float("nan")
     with pytest.raises(lj.InputError, match="not finite"):
         lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, device="cpu")
+
+
+def test_a_run_of_one_ordering_is_proven_too(llama):
+    model, tokenizer = llama
+    run = lj.judge(model, tiny_models.items(), tokenizer=tokenizer, orderings="identity", device="cpu")
+    assert run.provenance["sessions"][-1]["path"] == "packed"
+    assert run.provenance["sessions"][-1]["proof"]["reason"] == "proven"
+
+
+def test_a_leak_shows_with_one_prompt_too(llama, rows, monkeypatch):
+    blind_twin(monkeypatch)
+    leaking_mask(monkeypatch)
+    assert "a token of one prompt moves another" in proven("packed", llama[0], rows[:1]).reason
+
+
+def test_a_plain_run_has_no_noise_floor(llama, monkeypatch):
+    model, tokenizer = llama
+    monkeypatch.setattr(proof_module, "_twin_nats", lambda *_: 1.0)
+    run = lj.judge(model, tiny_models.items(1), tokenizer=tokenizer, device="cpu")
+    assert run.provenance["sessions"][-1]["path"] == "plain"
+    assert run.provenance["noise_floor"] is None

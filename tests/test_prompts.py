@@ -1,5 +1,6 @@
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from logitjudge.core import Item, Level, Ordering, Rubric
 from logitjudge.errors import TemplateError
 from logitjudge.orderings import parse
 from logitjudge.prompts import MissingField, check, render
+from logitjudge.study import study
 
 GOLDEN = Path(__file__).parent / "golden" / "prompts"
 ITEM = Item("a", {"instruction": "Name a prime number.", "response": "It is 7.", "reference": "2 is a prime."})
@@ -362,6 +364,18 @@ def test_the_missing_level_is_named():
 @pytest.mark.parametrize(
     "source",
     [
+        "{% for v in levels %}{{ loop.index }}: {{ v.text }}\n{% endfor %}",
+        "{% for v in levels %}{{ v.text }}\n{% endfor %}",
+        "{% for v in levels %}Score {{ levels[loop.index0 - 1].option }}: {{ v.text }}\n{% endfor %}",
+    ],
+)
+def test_a_text_without_its_own_option_is_refused(source):
+    refused(source, "beside the text of its level")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "{% for v in levels | sort(attribute='score') %}{{ v }}\n{% endfor %}",
         "{% for v in levels | reverse %}{{ v }}\n{% endfor %}",
         "{{ levels }} {{ levels }}",
@@ -384,9 +398,31 @@ def test_an_order_of_its_own_is_found_for_every_k(rubric, order):
     "source",
     [
         "{% for v in levels %}({{ v.option }}) {{ v.text }}{% endfor %}",
-        "{% for v in levels %}{{ v.text | upper }}{% endfor %}",
+        "{% for v in levels %}{{ v.score }}. {{ v.text | upper }}{% endfor %}",
+        "The best is {{ levels | map(attribute='score') | max }}. {% for v in levels %}{{ v.text }} -> {{ v.option }}\n{% endfor %}",
         "{{ levels | join(' / ') }}",
     ],
 )
 def test_a_template_may_print_levels_in_its_own_look(source):
     check(prompts.parse(source), ITEM, FIVE)
+
+
+@pytest.mark.parametrize("begin", ["\ufeff---\n", "--- \n", "---\r\n"], ids=["BOM", "blank", "CRLF"])
+def test_front_matter_is_found_behind_what_editors_leave(tmp_path, begin):
+    path = tmp_path / "mine.j2"
+    path.write_text(begin + "prefill: 'It is '\n---\n{{ levels }}", encoding="utf-8", newline="")
+    template = prompts.load(path)
+    assert (template.prefill, template.source) == ("It is ", "{{ levels }}")
+
+
+def test_front_matter_that_is_not_closed_is_refused():
+    with pytest.raises(TemplateError, match="does not close"):
+        prompts.parse("---\nprefill: x\n{{ levels }}")
+
+
+def test_every_kind_of_item_is_checked(tmp_path):
+    path = tmp_path / "two.j2"
+    source = "{% if reference is defined %}{{ levels }}{% else %}{{ levels | reverse | join('\\n') }}{% endif %}"
+    path.write_text(source)
+    with pytest.raises(TemplateError, match="order"):
+        study([replace(ITEM, rubric=FIVE), replace(WITHOUT, rubric=FIVE)], template=path)

@@ -193,3 +193,24 @@ def test_an_unknown_name_gets_the_nearest_and_all():
     with pytest.raises(RubricError, match="Did you mean 'helpfulness'") as error:
         rubrics.load("helpfullness")
     assert all(name in str(error.value) for name in rubrics.names())
+
+
+@pytest.mark.parametrize("option", ["no", "01", "1:30", "1.50", "7"])
+def test_an_option_that_yaml_reads_as_something_else_must_be_quoted(tmp_path, option):
+    path = tmp_path / "r.yaml"
+    path.write_text(f"criterion: Is it?\nlevels:\n- {{score: 1, text: a, option: {option}}}\n- {{score: 2, text: b}}\n")
+    with pytest.raises(RubricError, match="quotes"):
+        rubrics.load(path)
+
+
+@pytest.mark.parametrize("text", ["? [1, 2]\n: 3", "[" * 3000])
+def test_yaml_that_is_no_rubric_at_all(tmp_path, text):
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(RubricError, match=r"r\.yaml"):
+        rubrics.load(path)
+
+
+def test_a_score_beyond_32_bits():
+    with pytest.raises(RubricError, match="32 bits"):
+        rubrics.from_dict({"criterion": "c", "levels": [{"score": 1, "text": "a"}, {"score": 2**40, "text": "b"}]})

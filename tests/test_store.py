@@ -12,7 +12,7 @@ import pytest
 from logitjudge import judging, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Item, Level, Readings, Rubric, TopToken
-from logitjudge.errors import RunFolderError, RunIncomplete
+from logitjudge.errors import NotObserved, RunFolderError, RunIncomplete
 
 RUBRIC = Rubric("r", "Is it good?", tuple(Level(s, f"level {s}") for s in (0, 2, 5)))
 PLANTED = "planted:order_noise=1;position=0.5,0,0.2;mass=0.8"
@@ -579,7 +579,7 @@ def test_min_mass_leaves_an_item_out_in_all_its_orderings(out):
 
 def test_a_min_mass_that_no_item_has(out):
     with_mass(out, [[0.2, 0.2, 0.2], [0.3, 0.3, 0.3]])
-    with pytest.raises(RunIncomplete, match="no item has a mass of 0.9 .* 0.45"):
+    with pytest.raises(NotObserved, match="no item has a mass of 0.9 .* 0.45"):
         store.load_run(out, min_mass=0.9)
 
 
@@ -601,3 +601,33 @@ def test_a_loaded_run_can_be_pickled(out):
     back = pickle.loads(pickle.dumps(run))
     assert back.items == run.items
     assert len(back.readings()) == 12
+
+
+# --- a finished folder that was tampered with ----------------------------------------------------------------------
+
+
+def rewrite(folder, change):
+    path = folder / "readings" / "all.parquet"
+    pq.write_table(change(pq.read_table(path)), path, write_page_checksum=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(lambda t: t.slice(0, len(t) - 1), "lack readings"), (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "twice")],
+    ids=["a row is gone", "a row is there twice"],
+)
+def test_readings_that_are_not_those_of_the_run_are_refused(out, change, words):
+    judge(out)
+    rewrite(out, change)
+    with pytest.raises(RunFolderError, match=words):
+        store.load_run(out)
+
+
+def test_orderings_that_contradict_themselves_are_refused(out):
+    judge(out)
+    head = json.loads((out / "run.json").read_text())
+    first, second = head["orderings"][:2]
+    first["shown"], second["shown"] = second["shown"], first["shown"]
+    (out / "run.json").write_text(json.dumps(head))
+    with pytest.raises(RunFolderError, match="contradict"):
+        store.load_run(out)

@@ -26,6 +26,7 @@ COMMON = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+UNLIMITED = {"bloom", "mamba"}  # their configurations know no longest prompt
 WINDOW = {"sliding_window": 16}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
 QWEN_EXPERTS = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
@@ -155,7 +156,10 @@ def tokenizer(merges: tuple[str, ...] = (), chat: bool = True) -> PreTrainedToke
 def model(name: str, vocabulary: int, attention: str | None = None) -> Any:
     """A strong random float32 model of an architecture, with its own attention implementation or another."""
     kind, special = ARCHITECTURES[name]
-    config = AutoConfig.for_model(kind, **{**COMMON, "vocab_size": vocabulary, **special})
+    common = {
+        name: value for name, value in COMMON.items() if kind not in UNLIMITED or name != "max_position_embeddings"
+    }
+    config = AutoConfig.for_model(kind, **{**common, "vocab_size": vocabulary, **special})
     torch.manual_seed(0)
     made = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
     strengthen(made)

@@ -9,6 +9,8 @@ from typing import Any
 
 from logitjudge.errors import InputError, unknown
 
+MOST = 1e6  # in absolute value: larger numbers overflow on the way to a probability
+
 
 @dataclass(frozen=True, slots=True)
 class Planted:
@@ -85,7 +87,7 @@ class Planted:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):
+    if not abs(value) <= MOST:  # NaN too
         raise ValueError(text)
     return value
 

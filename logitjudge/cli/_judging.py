@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,15 +18,19 @@ SHOWN_REFUSALS = 20
 def judged(model: str, data: str, *, out: str, **options: Any) -> Run:
     """Call `logitjudge.judge`; Ctrl-C says what is kept and exits with 130."""
     try:
-        from logitjudge import models
+        from logitjudge import embedded
         from logitjudge.judging import judge
 
-        if model == "embedded" and not (file := models.embedded_file()).exists():
-            _console.note(f"fetching the demonstration judge ({models.EMBEDDED_NAME}, 90 MB) once, to {file.parent}")
+        if model == "embedded" and not (file := embedded.file()).exists():
+            _console.note(f"fetching the demonstration judge ({embedded.NAME}, 90 MB) once, to {file.parent}")
         with _progress.shown() as progress:
             return judge(model, data, out=out, progress=progress, **options)
     except KeyboardInterrupt:
-        _console.note(f"interrupted: what was read is kept in {out}; the same command goes on from there.")
+        there = (Path(out) / "run.json").exists()
+        kept = (
+            f"what was read is kept in {out}; the same command goes on from there" if there else "nothing was read yet"
+        )
+        _console.note(f"interrupted: {kept}.")
         raise typer.Exit(130) from None
 
 

@@ -182,7 +182,8 @@ def _mass(console: Console, numbers: Json) -> None:
 
 def _noise(console: Console, floor: Json | None) -> None:
     if floor is None:
-        title(console, "Noise floor: none (not measured, or this judge has no second way to read)")
+        title(console, "Noise floor: none")
+        say(console, "Every prompt was read alone, or this judge has no second way to read.")
         return
     title(console, f"Noise floor: {floor['max_nats']:.2g} nats at most, median {floor['median_nats']:.2g}")
     say(
@@ -195,6 +196,7 @@ def _noise(console: Console, floor: Json | None) -> None:
 def _agreement(console: Console, numbers: Json) -> None:
     rows = numbers["agreement"]
     if not rows:
+        title(console, "Agreement: none (no item has a rating in the column 'human')")
         return
     counts = f"{plural(rows[0]['items'], 'item')}, {plural(rows[0]['clusters'], 'cluster')}"
     title(console, f"Agreement with {rows[0]['target']} ({counts})")

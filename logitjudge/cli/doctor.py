@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logitjudge.cli import _console, _progress, _tables
-from logitjudge.cli.run import _object
+from logitjudge.cli import _console, _options, _progress, _tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,61 +22,30 @@ FOLLOWERS = {"digit": "digit", "point": "'.'", "point_digit": "'.' digit", "slas
 
 
 def doctor(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="M",
-            help="A Hugging Face id, a local folder, a .gguf file, 'embedded', or 'planted:SPEC'.",
-        ),
-    ],
+    model: _options.Model,
     data: Annotated[
         str | None,
         typer.Option("--data", metavar="D", help="The items of the run that is planned; the demo items by default."),
     ] = None,
-    rubric: Annotated[
-        str,
-        typer.Option(
-            "--rubric", metavar="R", help="'item' (each item's own), a shipped rubric, or a .yaml/.json file."
-        ),
-    ] = "item",
-    template: Annotated[
-        str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")
-    ] = "prometheus",
     orderings: Annotated[
         str, typer.Option("--orderings", metavar="O", help="The design whose time is estimated.")
     ] = "balanced",
-    backend: Annotated[
-        str | None, typer.Option("--backend", help="hf or planted; found from the model by default.")
-    ] = None,
-    verdict: Annotated[
-        str, typer.Option("--verdict", help="direct: the judge answers with the score at once.")
-    ] = "direct",
-    dtype: Annotated[str, typer.Option("--dtype", help="auto, bfloat16, float16 or float32.")] = "auto",
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[
-        str | None, typer.Option("--revision", metavar="REV", help="Commit, tag or branch of a hub id.")
-    ] = None,
+    rubric: _options.Rubric = "item",
+    backend: _options.Backend = None,
+    template: _options.Template = "prometheus",
+    verdict: _options.Verdict = "direct",
+    dtype: _options.Dtype = "auto",
+    device: _options.Device = "auto",
+    revision: _options.Revision = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", help="The run that is planned has N items.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of --limit and of random designs.")] = 0,
-    max_batch_tokens: Annotated[
-        int | None,
-        typer.Option("--max-batch-tokens", metavar="N", min=1, help="Tokens of one forward pass."),
-    ] = None,
-    model_kwargs: Annotated[
-        str | None, typer.Option("--model-kwargs", metavar="JSON", help="Keywords for loading, as for 'run'.")
-    ] = None,
-    chat_template: Annotated[
-        str | None, typer.Option("--chat-template", metavar="FILE", help="Another chat template than the model's own.")
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option("--adapter", metavar="PATH", help="A PEFT adapter to load on the model.")
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run the Python code that a model brings. Read it first.")
-    ] = False,
+    seed: _options.Seed = 0,
+    max_batch_tokens: _options.MaxBatchTokens = None,
+    model_kwargs: _options.ModelKwargs = None,
+    chat_template: _options.ChatTemplate = None,
+    adapter: _options.Adapter = None,
+    trust_remote_code: _options.TrustRemoteCode = False,
     as_json: _console.AsJson = False,
     verbose: _console.Verbose = False,
 ) -> None:
@@ -92,7 +60,7 @@ def doctor(
         found = diagnose(
             model, data, orderings=orderings, rubric=rubric, template=template, verdict=verdict, limit=limit, seed=seed,
             max_batch_tokens=max_batch_tokens, progress=progress, backend=backend, dtype=dtype, device=device,
-            revision=revision, model_kwargs=_object(model_kwargs), chat_template=chat_template, adapter=adapter,
+            revision=revision, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
     if as_json:

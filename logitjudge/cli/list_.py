@@ -47,12 +47,12 @@ def _plugins(kind: str) -> Callable[[], Iterator[Line]]:
 
 
 def _models() -> Iterator[Line]:
-    from logitjudge import models
+    from logitjudge import embedded
 
     yield "ORGANISATION/NAME", "A model of the Hugging Face hub; --revision picks a commit."
     yield "FOLDER", "A local folder that save_pretrained wrote."
     yield "FILE.gguf", "A GGUF file; its weights are dequantised."
-    yield "embedded", f"{models.EMBEDDED_NAME}: the demonstration judge, fetched once."
+    yield "embedded", f"{embedded.NAME}: the demonstration judge, fetched once."
     yield "planted:SPEC", "No model: a judge with known biases, e.g. planted:position=0.8,0,0,0,0.3;seed=7."
 
 

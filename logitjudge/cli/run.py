@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from logitjudge.cli import _console, _judging
+from logitjudge.cli import _console, _judging, _options
 from logitjudge.cli._console import plural
-from logitjudge.errors import InputError
 
+LOW = 0.5  # mass
 EXAMPLES = """
   logitjudge run --model Qwen/Qwen2.5-0.5B-Instruct --data demo --out runs/q05
   logitjudge run --model ./my-model --data items.jsonl --rubric helpfulness --out runs/mine
@@ -20,14 +19,7 @@ EXAMPLES = """
 
 
 def run(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="M",
-            help="A Hugging Face id, a local folder, a .gguf file, 'embedded', or 'planted:SPEC'.",
-        ),
-    ],
+    model: _options.Model,
     data: Annotated[
         str,
         typer.Option(
@@ -43,57 +35,23 @@ def run(
             "--orderings", metavar="O", help="A design (see 'list orderings'), or score values: '1,2,3;3,2,1'."
         ),
     ] = "balanced",
-    rubric: Annotated[
-        str,
-        typer.Option(
-            "--rubric",
-            metavar="R",
-            help="'item' (each item's own), a shipped rubric, or a .yaml/.json file for all items.",
-        ),
-    ] = "item",
-    backend: Annotated[
-        str | None, typer.Option("--backend", help="hf or planted; found from the model by default.")
-    ] = None,
-    template: Annotated[
-        str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")
-    ] = "prometheus",
-    verdict: Annotated[
-        str, typer.Option("--verdict", help="direct: the judge answers with the score at once.")
-    ] = "direct",
-    dtype: Annotated[str, typer.Option("--dtype", help="auto, bfloat16, float16 or float32.")] = "auto",
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[
-        str | None, typer.Option("--revision", metavar="REV", help="Commit, tag or branch of a hub id.")
-    ] = None,
+    rubric: _options.Rubric = "item",
+    backend: _options.Backend = None,
+    template: _options.Template = "prometheus",
+    verdict: _options.Verdict = "direct",
+    dtype: _options.Dtype = "auto",
+    device: _options.Device = "auto",
+    revision: _options.Revision = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", metavar="N", help="Judge N items, drawn round-robin over clusters in seeded order."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of --limit and of random designs.")] = 0,
-    max_batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-batch-tokens",
-            metavar="N",
-            min=1,
-            help="Tokens of one forward pass; from the free memory by default.",
-        ),
-    ] = None,
-    model_kwargs: Annotated[
-        str | None,
-        typer.Option(
-            "--model-kwargs", metavar="JSON", help='Keywords for loading, e.g. \'{"attn_implementation": "eager"}\'.'
-        ),
-    ] = None,
-    chat_template: Annotated[
-        str | None, typer.Option("--chat-template", metavar="FILE", help="Another chat template than the model's own.")
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option("--adapter", metavar="PATH", help="A PEFT adapter to load on the model.")
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run the Python code that a model brings. Read it first.")
-    ] = False,
+    seed: _options.Seed = 0,
+    max_batch_tokens: _options.MaxBatchTokens = None,
+    model_kwargs: _options.ModelKwargs = None,
+    chat_template: _options.ChatTemplate = None,
+    adapter: _options.Adapter = None,
+    trust_remote_code: _options.TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Remove the run in --out and begin anew.")] = False,
     verbose: _console.Verbose = False,
 ) -> None:
@@ -107,25 +65,12 @@ def run(
     made = _judging.judged(
         model, data, out=out, orderings=orderings, rubric=rubric, backend=backend, template=template, verdict=verdict,
         dtype=dtype, device=device, revision=revision, limit=limit, seed=seed, max_batch_tokens=max_batch_tokens,
-        model_kwargs=_object(model_kwargs), chat_template=chat_template, adapter=adapter,
+        model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
         trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
     _judging.note_refusals(made)
     _report(out, made)
     raise typer.Exit(_judging.exit_code(made))
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    """JSON object of --model-kwargs."""
-    if text is None:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"--model-kwargs {text!r} is not JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise InputError(f'--model-kwargs {text!r} is not a JSON object, such as {{"attn_implementation": "eager"}}.')
-    return value
 
 
 def _report(out: str, made: Any) -> None:
@@ -135,4 +80,8 @@ def _report(out: str, made: Any) -> None:
     refused = f", {plural(len(made.refused), 'item')} refused" if made.refused else ""
     typer.echo(f"{out}: {counts}{refused}")
     typer.echo(f"mass on the options: mean {made.mass.mean():.1%}, least {made.mass.min():.1%}")
+    if made.mass.min() < LOW:
+        _console.note(
+            "warning: little of the probability falls on the options: logitjudge show and doctor say where it went"
+        )
     typer.echo(f"next: logitjudge show {out}")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Estimator = Literal["soft", "hard"]
+TIE = 1e-12  # relative
 ESTIMATORS = ("soft", "hard")
 
 
@@ -117,14 +118,16 @@ class ScorePositionMatrix:
 
 
 def winners(probs: FloatArray) -> FloatArray:
-    """(..., K) 1 for the most probable score of each reading, else 0; n scores that tie exactly get 1/n each.
+    """(..., K) 1 for the most probable score of each reading, else 0; n scores that tie get 1/n each.
+
+    A tie is equality to 1e-12 of the larger: the last bit of a sum decides nothing.
 
     Examples
     --------
     >>> winners(np.array([[0.4, 0.4, 0.2]])).tolist()
     [[0.5, 0.5, 0.0]]
     """
-    best = probs == probs.max(axis=-1, keepdims=True)
+    best = probs >= probs.max(axis=-1, keepdims=True) * (1 - TIE)
     split: FloatArray = best / best.sum(axis=-1, keepdims=True)
     return split
 

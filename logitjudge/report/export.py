@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from logitjudge.run import Run
 if TYPE_CHECKING:
     import pandas as pd
 
+CATEGORY = 40  # characters; a longer group is a text
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("item", "cluster", "score", "method", "human")
 
@@ -94,8 +95,8 @@ def require_suffix(path: Path) -> None:
 def without_texts(folder: str | Path, out: str | Path) -> None:
     """Copy a finished run so that it can be shared: no text of any item, and no path of this machine.
 
-    Fields become empty, and groups that the template prints go; ids, clusters, rubrics, ratings, other groups and
-    readings stay, so that every number can be made again.
+    Fields become empty, and groups that the template prints or that hold texts (longer than a category's name) go; ids,
+    clusters, rubrics, ratings, other groups and readings stay, so that every number can be made again.
 
     Raises
     ------
@@ -108,8 +109,9 @@ def without_texts(folder: str | Path, out: str | Path) -> None:
         raise RunFolderError(f"there is no finished run in {folder}. Finish it with: logitjudge run --out {folder} ...")
     if store.header(out) is not None:
         raise RunFolderError(f"{out} holds a run already. Choose an empty or new folder.")
-    printed = _printed(head["template"]["source"])
-    items = [_emptied(item, printed) for item in store.read_items(folder)]
+    items = store.read_items(folder)
+    texts = _printed(head["template"]["source"]) | _long(items)
+    items = [_emptied(item, texts) for item in items]
     store.start(out, {**head, "finished": None, "texts": False}, items, store.refusals(folder))
     try:
         (out / "readings").mkdir(exist_ok=True)
@@ -124,8 +126,14 @@ def _printed(source: str) -> set[str]:
     return meta.find_undeclared_variables(SandboxedEnvironment().parse(source))
 
 
-def _emptied(item: Item, printed: set[str]) -> Item:
-    groups = {name: value for name, value in item.groups.items() if name not in printed}
+def _long(items: Sequence[Item]) -> set[str]:
+    """Group columns with a value that is a text and not a category."""
+    pairs = (pair for item in items for pair in item.groups.items())
+    return {name for name, value in pairs if isinstance(value, str) and (len(value) > CATEGORY or "\n" in value)}
+
+
+def _emptied(item: Item, texts: set[str]) -> Item:
+    groups = {name: value for name, value in item.groups.items() if name not in texts}
     return Item(item.id, dict.fromkeys(item.fields, ""), item.rubric, item.human, item.cluster, groups)
 
 

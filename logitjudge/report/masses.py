@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from logitjudge.errors import InputError, NotObserved
 from logitjudge.run import Run
 
 LOW = 0.5  # below, an item is listed
@@ -43,19 +42,6 @@ def masses(run: Run) -> Json:
 def by_item(run: Run) -> list[Json]:
     """Least mass of each item over its orderings."""
     return [{"id": item.id, "mass": float(mass)} for item, mass in zip(run.items, run.mass.min(axis=1), strict=True)]
-
-
-def enough(run: Run, min_mass: float) -> list[bool]:
-    """(I,) whether an item has at least `min_mass` in all its orderings. Raises `NotObserved` where none has."""
-    if not 0 <= min_mass <= 1:
-        raise InputError(f"the least mass is {min_mass}. Give a probability from 0 to 1.")
-    least = run.mass.min(axis=1)
-    if not (least >= min_mass).any():
-        raise NotObserved(
-            f"no item has a mass of {min_mass} in all its orderings; the largest smallest mass is {least.max():.3g}."
-        )
-    keep: list[bool] = (least >= min_mass).tolist()
-    return keep
 
 
 def _alias(run: Run) -> Json:

@@ -54,7 +54,7 @@ def summary(run: Run, *, methods: Sequence[str] = METHODS, min_mass: float | Non
     made = {"schema_version": SCHEMA_VERSION, **_about(run), **_design(run)}
     if min_mass is None:
         return made | _numbers(run, methods) | {"min_mass": None, "left_out": [], "without_min_mass": None}
-    keep = masses.enough(run, min_mass)
+    keep = run.enough_mass(min_mass)
     left_out = [row for row, kept in zip(masses.by_item(run), keep, strict=True) if not kept]
     extra = {"min_mass": min_mass, "left_out": left_out, "without_min_mass": _numbers(run, methods)}
     return made | _numbers(run.select(keep), methods) | extra

@@ -124,8 +124,10 @@ class HFJudge:
             return self._harvest(queries, run_shared(self.forward, rows, budget, [query.item.id for query in queries]))
         return self._harvest(queries, run_plain(self.forward, rows, budget))
 
-    def read_plain(self, queries: Sequence[Query]) -> Readings:
-        """Read queries by the plain path."""
+    def read_plain(self, queries: Sequence[Query]) -> Readings | None:
+        """Read queries by the plain path; None where `read` does so itself."""
+        if self.path == "plain":
+            return None
         return self._harvest(queries, run_plain(self.forward, sequences(queries), 0))
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:

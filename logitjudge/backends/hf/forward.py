@@ -46,6 +46,8 @@ class Forward:
         self.device = model.get_input_embeddings().weight.device
         if self.device.type == "meta":  # offloaded: accelerate moves inputs itself
             self.device = torch.device("cpu")
+        spread = len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1
+        self._keep_device = torch.device("cpu") if spread else self.device  # the last layers may be on another device
         names = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.24 renamed it
         self._keeps = "logits_to_keep" in names
@@ -64,7 +66,7 @@ class Forward:
         else:
             inputs |= {"use_cache": False}
         if self._keeps:
-            inputs["logits_to_keep"] = self.tensor(keep)
+            inputs["logits_to_keep"] = torch.tensor(keep, dtype=torch.long, device=self._keep_device)
         with memory_guard(), float32_head(self.model) if self.exact_head else contextlib.nullcontext():
             logits = self.model(input_ids=ids, **inputs).logits
             if not self._keeps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,10 @@ from jinja2 import TemplateError as JinjaError
 
 from logitjudge.core import Message
 from logitjudge.errors import ModelError
+
+THOUGHT = "<think>"
+_STRFTIME = re.compile(r"""strftime_now\(\s*(['"])(.*?)\1\s*\)""")
+_STRFTIME_LEFT = re.compile(r"strftime_now\s*\(")
 
 
 class HFTokenizer:
@@ -28,8 +33,10 @@ class HFTokenizer:
 
     def __init__(self, tokenizer: Any, chat_template: str | None = None, date: str = "") -> None:
         self._tokenizer = tokenizer
-        self._template = chat_template or getattr(tokenizer, "chat_template", None)
-        self._today = dt.datetime.fromisoformat(date) if date else dt.datetime.now()
+        self._template = chat_template or _default(getattr(tokenizer, "chat_template", None))
+        today = dt.datetime.fromisoformat(date) if date else dt.datetime.now()
+        self._dated = _dated(self._template, today) if self._template else None
+        self._end = self._appended()
         self.system_folded = self.has_chat and not self._takes_system()
 
     @property
@@ -46,6 +53,11 @@ class HFTokenizer:
             raise ModelError(
                 "the chat template does not print the messages as they are. Use another one: --chat-template FILE."
             )
+        if text.rstrip().endswith(THOUGHT):
+            raise ModelError(
+                f"the chat template opens a reasoning trace ({THOUGHT}): a score read there would be read inside the thoughts. "
+                "The verdict mode 'direct' needs a template that answers at once: --chat-template FILE."
+            )
         return text + prefill
 
     def _takes_system(self) -> bool:
@@ -59,25 +71,28 @@ class HFTokenizer:
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [message._asdict() for message in messages],
-                chat_template=self._template,
+                chat_template=self._dated,
                 tokenize=False,
                 add_generation_prompt=True,
                 enable_thinking=False,  # known to thinking models' templates, ignored by the others
-                strftime_now=self._today.strftime,
             )
-        except JinjaError as error:
-            if messages[0].role == "system":
+        except Exception as error:  # a template is a program of the model's authors: it may fail in any way
+            if messages[0].role == "system" and isinstance(error, JinjaError):
                 return None
-            raise ModelError(f"the chat template failed: {error}") from error
+            raise ModelError(f"the chat template failed: {type(error).__name__}: {error}") from error
         return text
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids. A chat template writes the special tokens itself; a plain prompt gets the tokenizer's own."""
         ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=not self.has_chat)["input_ids"]
-        end = self._tokenizer.eos_token_id
-        if not self.has_chat and self._tokenizer("")["input_ids"][-1:] == [end]:
-            ids = [row[:-1] for row in ids]  # some tokenizers close a text: the judge has still to answer
-        return ids
+        return [row[: len(row) - self._end] for row in ids]
+
+    def _appended(self) -> int:
+        """How many tokens the tokenizer puts behind a plain text to close it: the judge has still to answer."""
+        if self.has_chat:
+            return 0
+        bare, whole = (self._tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
+        return next((n for n in range(len(whole)) if whole[len(whole) - n - len(bare) : len(whole) - n] == bare), 0)
 
     def pieces(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of strings on their own, without special tokens."""
@@ -102,6 +117,23 @@ class HFTokenizer:
         """How many beginning-of-sequence tokens a prompt starts with."""
         bos = self._tokenizer.bos_token_id
         return next((n for n, token in enumerate(ids) if token != bos), len(ids))
+
+
+def _default(template: Any) -> str | None:
+    """The template itself, or the default one where a tokenizer has several by name."""
+    if isinstance(template, dict):
+        template = template.get("default") or next(iter(template.values()))
+    return str(template) if template else None
+
+
+def _dated(template: str, today: dt.datetime) -> str:
+    """Write the date into a template that prints today's, so that a run resumed tomorrow reads the same prompts."""
+    made = _STRFTIME.sub(lambda call: repr(today.strftime(call[2])), template)
+    if _STRFTIME_LEFT.search(made):
+        raise ModelError(
+            "the chat template computes its date format, so the date cannot be fixed. Use another one: --chat-template FILE."
+        )
+    return made
 
 
 def _says_all(text: str, messages: Sequence[Message]) -> bool:

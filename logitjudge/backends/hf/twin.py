@@ -1,4 +1,4 @@
-"""A float32 twin: a tiny random model of the judge's own configuration, on which a wrong path shows.
+"""A twin of a judge: a tiny random model of the judge's own configuration, on which a wrong path shows.
 
 Widths are small; window, rope, soft-caps, layer pattern and attention implementation are the judge's. The weights are
 strong, because with a configuration's default initialisation (0.02) a wrong mask hides below any tolerance.
@@ -19,13 +19,13 @@ LAYERS = 6
 HEADS = 4
 
 
-def twin(model: Any) -> Any:
+def twin(model: Any, dtype: torch.dtype = torch.float64) -> Any:
     """The twin of `model`, or an exception of any kind where the configuration cannot be made small."""
     config = small(model.config)
     attention = getattr(model.config, "_attn_implementation", None)
     with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=torch.float32)
+        made = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     strengthen(made)
     return made.eval()
 

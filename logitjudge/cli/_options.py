@@ -1,0 +1,51 @@
+"""Options that several commands take, with one wording."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from logitjudge.errors import InputError
+
+MODEL = "A Hugging Face id, a local folder, a .gguf file, 'embedded', or 'planted:SPEC'."
+RUBRIC = "'item' (each item's own), a shipped rubric, or a .yaml/.json file for all items."
+KWARGS = 'Keywords for loading, e.g. \'{"attn_implementation": "eager"}\'.'
+
+Model = Annotated[str, typer.Option("--model", metavar="M", help=MODEL)]
+Rubric = Annotated[str, typer.Option("--rubric", metavar="R", help=RUBRIC)]
+Template = Annotated[str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")]
+Backend = Annotated[str | None, typer.Option("--backend", help="hf or planted; found from the model by default.")]
+Verdict = Annotated[str, typer.Option("--verdict", help="direct: the judge answers with the score at once.")]
+Dtype = Annotated[str, typer.Option("--dtype", help="auto, bfloat16, float16 or float32.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
+Revision = Annotated[str | None, typer.Option("--revision", metavar="REV", help="Commit, tag or branch of a hub id.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of --limit and of random designs.")]
+MaxBatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-batch-tokens", metavar="N", min=1, help="Tokens of one forward pass; from the free memory by default."
+    ),
+]
+ModelKwargs = Annotated[str | None, typer.Option("--model-kwargs", metavar="JSON", help=KWARGS)]
+ChatTemplate = Annotated[
+    str | None, typer.Option("--chat-template", metavar="FILE", help="Another chat template than the model's own.")
+]
+Adapter = Annotated[str | None, typer.Option("--adapter", metavar="PATH", help="A PEFT adapter to load on the model.")]
+TrustRemoteCode = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run the Python code that a model brings. Read it first.")
+]
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """JSON object of --model-kwargs."""
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"--model-kwargs {text!r} is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise InputError(f'--model-kwargs {text!r} is not a JSON object, such as {{"attn_implementation": "eager"}}.')
+    return value
