@@ -202,17 +202,18 @@ def _go_on(
     backend = models.open_backend(replace(spec, date=begun))
     refused = None
     if head is None:
-        report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts"))
+        report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts and the judge"))
         head, refused = planning.begin(asked, backend, {**header, "started": now})
-    items = {item.id: item for item in asked.itemset.items}
-    report(Progress(message="checking the judge, and proving the fast path"))
-    backend.prepare(*(asked.queries(backend, [items[head[which]["item"]]]) for which in ("longest", "shortest")))
+    else:
+        report(Progress(message="checking the judge, and proving the fast path"))
+        planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")})
     _session(head, backend, now)
     if (
         refused is not None
     ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
         store.start(folder, head, asked.itemset.items, refused)
     store.write_json(folder / "run.json", head)
+    report(Progress(message=_size_line(head)))
     report(Progress(message=_path_line(head["sessions"][-1])))
     _read_batches(folder, asked, backend, head, report)
     report(Progress(message="measuring the noise floor"))
@@ -221,6 +222,13 @@ def _go_on(
         store.load_run(folder, partial=True), backend, lambda item, ordering: asked.query(backend, item, ordering)
     )
     store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
+
+
+def _size_line(head: Mapping[str, Any]) -> str:
+    """What the run costs: planted judges and runs of an earlier version do not know."""
+    if not head.get("unique_tokens"):
+        return ""
+    return f"{head['readings']:,} prompts: {head['tokens']:,} tokens as written, {head['unique_tokens']:,} unique"
 
 
 def _path_line(session: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ The plan is a pure function of items and configuration, and is stored with the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from logitjudge import store, tokens
@@ -15,24 +15,40 @@ from logitjudge.core import Ordering
 from logitjudge.errors import ItemError
 from logitjudge.prompts import MissingField
 from logitjudge.study import Study
+from logitjudge.trie import unique
 
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Tokens of an item's prompts: of the longest, as written, and when what they share counts once (None: no tokenizer)."""
+
+    longest: int
+    written: int
+    unique: int | None
+
+
 def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Json, list[dict[str, str]]]:
     """Header (run.json) of a new run, and its refusals: every prompt is rendered once, and the batches are planned.
+
+    The path is proven first, because the budget depends on it.
 
     Raises
     ------
     ItemError
         No item can be judged.
     """
-    lengths, refused = _survey(asked, backend)
-    if not lengths:
+    sizes, refused = _survey(asked, backend)
+    if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
-    longest, shortest = (end(lengths, key=lambda name: max(lengths[name])) for end in (max, min))
+    ends = {
+        which: end(sizes, key=lambda name: sizes[name].longest) for which, end in (("longest", max), ("shortest", min))
+    }
+    prepare(asked, backend, ends)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
-    sums = {name: sum(row) for name, row in lengths.items()}
+    written = {name: size.written for name, size in sizes.items()}
+    alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
         "schema_version": store.SCHEMA_VERSION,
         "kind": "rubric",
@@ -45,14 +61,14 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "orderings": [_ordering(o, asked.scores) for o in asked.orderings],
         "items": len(asked.itemset.items),
         "refused": len(refused),
-        "readings": len(lengths) * len(asked.orderings),
+        "readings": len(sizes) * len(asked.orderings),
         "ratings_name": asked.itemset.ratings_name,
         "raters": asked.itemset.raters,
-        "tokens": sum(sums.values()),
-        "longest": {"item": longest, "length": max(lengths[longest])},
-        "shortest": {"item": shortest, "length": max(lengths[shortest])},
+        "tokens": sum(written.values()),
+        "unique_tokens": sum(alone) if alone else None,
+        **{which: {"item": name, "length": sizes[name].longest} for which, name in ends.items()},
         "budget": budget,
-        "batches": [len(batch) for batch in plan(sums, budget)],
+        "batches": [len(batch) for batch in plan(written, budget)],
         "halvings": [],
         "sessions": [],
         "finished": None,
@@ -61,28 +77,40 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     return head, refused
 
 
+def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:
+    """Let the backend prove its path on the run's longest and shortest prompts: those of the items named in `ends`."""
+    items = {item.id: item for item in asked.itemset.items}
+    backend.prepare(*(asked.queries(backend, [items[ends[which]]]) for which in ("longest", "shortest")))
+
+
 def _ordering(ordering: Ordering, scores: Sequence[int]) -> Json:
     labels = ordering.labels and list(ordering.labels)
     return {"shown": list(ordering.shown), "labels": labels, "values": list(ordering.values(scores))}
 
 
-def _survey(asked: Study, backend: Backend) -> tuple[dict[str, list[int]], list[dict[str, str]]]:
-    """Length of every prompt of every item that can be judged, and the others with their reasons."""
-    lengths: dict[str, list[int]] = {}
+def _survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
+    """Size of every item that can be judged, and the others with their reasons."""
+    sizes: dict[str, Size] = {}
     refused = []
     for item in asked.itemset.items:
         try:
-            lengths[item.id] = [_fitting(query, backend.max_length) for query in asked.queries(backend, [item])]
+            sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length)
         except _Refused as error:
             refused.append({"id": item.id, "reason": str(error)})
         except MissingField as error:
             reason = f"the template prints the field {error.name!r}, which this item does not have"
             refused.append({"id": item.id, "reason": reason})
-    return lengths, refused
+    return sizes, refused
 
 
 class _Refused(Exception):  # noqa: N818
     """An item that cannot be judged, with the reason."""
+
+
+def _size(queries: Sequence[Query], most: int | None) -> Size:
+    lengths = [_fitting(query, most) for query in queries]
+    fed = [row for query in queries if query.tokens is not None for row in query.tokens.fed]
+    return Size(max(lengths), sum(lengths), unique(fed) if fed else None)
 
 
 def _fitting(query: Query, most: int | None) -> int:

@@ -67,6 +67,11 @@ class Resolved:
         """Number of tokens of the longest sequence that the model has to see or give."""
         return len(self.context) + max(map(len, self.tails))
 
+    @property
+    def fed(self) -> list[Path]:
+        """Token sequences that the model is fed, so that every option can be read."""
+        return [self.context + walk for walk in walks(self.tails)]
+
 
 def event(close: str = "") -> str:
     """Words for the event that is read."""

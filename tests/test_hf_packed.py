@@ -1,16 +1,21 @@
 """The packed path against the plain forward, architecture by architecture, however the tree is cut."""
 
+import numpy as np
 import pytest
 import tiny_models
 import torch
 
-from logitjudge.backends.hf import packed as packed_module
+import logitjudge as lj
+from logitjudge import models
+from logitjudge.backends.hf import HFJudge, packed as packed_module
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.masks import NoTreeMask, layers, masks
 from logitjudge.backends.hf.packed import run_packed
 from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.sequences import Row
+from logitjudge.core import Level, Rubric
 from logitjudge.packing import passes
+from logitjudge.study import study
 from logitjudge.trie import trie, unique
 
 VOCABULARY = 97
@@ -140,3 +145,71 @@ def test_what_is_broken_shows(broken, monkeypatch):
 
         monkeypatch.setattr(Forward, "logp", shifted)
     assert largest_difference(Forward(tiny_models.model("llama", VOCABULARY)), 25) > 0.1
+
+
+# --- in a run ------------------------------------------------------------------------------------------------------
+
+
+def prefixes(model, tokenizer, items, run):
+    """All that a run must feed, as a set for each item."""
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
+    asked = study(items, orderings="full")
+    for item in items:
+        rows = [query.tokens.context for query in asked.queries(backend, [item])]
+        yield {row[: n + 1] for row in rows for n in range(len(row))}
+
+
+def test_a_run_knows_its_cost_before_it_starts_and_pays_no_more(monkeypatch):
+    model, tokenizer = tiny_models.judge("llama")
+    items = tiny_models.items(2, Rubric("k3", "Is it?", tuple(Level(k, f"text {k}") for k in (1, 2, 3))))
+    fed, said = [], []
+    read, original = HFJudge.read, Forward.logp
+
+    def counted(self, ids, *args, **inputs):
+        fed.append(ids.numel())
+        return original(self, ids, *args, **inputs)
+
+    def counted_read(self, queries, budget):
+        with monkeypatch.context() as patch:
+            patch.setattr(Forward, "logp", counted)
+            return read(self, queries, budget)
+
+    monkeypatch.setattr(HFJudge, "read", counted_read)
+    run = lj.judge(
+        model, items, tokenizer=tokenizer, orderings="full", device="cpu", progress=lambda p: said.append(p.message)
+    )
+    unique_tokens = sum(len(every) for every in prefixes(model, tokenizer, items, run))
+    head = run.provenance
+    assert head["unique_tokens"] == sum(fed) == unique_tokens
+    assert f"12 prompts: {head['tokens']:,} tokens as written, {unique_tokens:,} unique" in said
+    assert max(fed) <= head["budget"] == 1024
+
+
+@pytest.mark.parametrize("budget", [7, 100])
+def test_the_budget_bounds_every_pass_and_changes_no_reading(budget, monkeypatch):
+    model, tokenizer = tiny_models.judge("gemma2-window")
+    options = {"tokenizer": tokenizer, "orderings": "cyclic", "device": "cpu"}
+    items = tiny_models.items(1)
+    whole = lj.judge(model, items, **options)
+    sizes = []
+    original = packed_module.run_pass
+    monkeypatch.setattr(
+        packed_module, "run_pass", lambda *args: (sizes.append(len(args[1].tokens)), original(*args))[1]
+    )
+    run = lj.judge(model, items, max_batch_tokens=budget, **options)
+    assert set(sizes[-10:-1]) == {budget}
+    np.testing.assert_allclose(run.logp, whole.logp, atol=1e-4)
+
+
+def test_small_items_share_a_pass(monkeypatch):
+    model, tokenizer = tiny_models.judge("llama")
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
+    asked = study(tiny_models.items(3), orderings="cyclic")
+    queries = asked.queries(backend, asked.itemset.items)
+    backend.prepare(queries, queries)
+    steps = []
+    original = packed_module.run_pass
+    monkeypatch.setattr(packed_module, "run_pass", lambda *args: (steps.append(args[1]), original(*args))[1])
+    together = backend.read(queries, 100_000)
+    assert len(steps) == 1
+    np.testing.assert_allclose(together.logp, backend.read_plain(queries).logp, atol=1e-4)

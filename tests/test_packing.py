@@ -120,6 +120,16 @@ def test_memory_follows_the_budget_and_not_the_number_of_orderings():
     assert len(steps) == -(-len(tree) // 512)
 
 
+@pytest.mark.parametrize(("design", "levels"), [("full", 6), ("random:200", 7)])
+def test_more_orderings_and_levels_need_no_more_memory(design, levels):
+    rows = [lines(ordering) for ordering in parse(design, tuple(range(1, levels + 1)), 0)]
+    tree = trie(rows)
+    steps = list(passes(tree, [tree.index(n, len(row) - 1) for n, row in enumerate(rows)], 512))
+    assert max(len(step.tokens) for step in steps) == 512
+    assert max(step.held for step in steps) < len(rows[0])
+    assert sum(len(step.reads) for step in steps) == len(rows)
+
+
 def test_a_pass_closes_at_64_places():
     tree = trie([(1, 100 + n) for n in range(150)])
     steps = list(passes(tree, [tree.index(n, 1) for n in range(150)], 10_000))

@@ -43,11 +43,11 @@ class Backend(Protocol):
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Prove the fast path on the run's longest and shortest prompts; choose a slower one where it fails.
 
-        Called once, before `read`.
+        Called once, before `token_budget` and `read`.
         """
 
     def token_budget(self) -> int:
-        """Tokens that one batch may hold on this machine."""
+        """Tokens that one batch may hold on this machine by the path that `prepare` chose."""
 
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read all queries, in order, at most `budget` tokens in one forward pass. Raises `OutOfMemory`."""

@@ -87,13 +87,14 @@ def look(asked: Study, backend: Backend, budget: int | None, say: Say) -> Eviden
     """
     facts: Mapping[str, Any] = getattr(backend, "facts", dict)()
     say(f"checking {len(asked.itemset.items)} items")
-    seen = Evidence(asked, backend, survey(asked, backend, facts), facts, budget or backend.token_budget())
+    seen = Evidence(asked, backend, survey(asked, backend, facts), facts, budget or 0)
     fitting = set(seen.survey.fitting(backend.max_length))
     items = [item for item in asked.itemset.items if item.id in fitting]
     if items:
         _read(seen, items, say)
     else:
         seen.broken = "no prompt can be read"
+    seen.budget = seen.budget or backend.token_budget()
     seen.provenance = backend.provenance()
     return seen
 
@@ -117,6 +118,7 @@ def _read(seen: Evidence, items: Sequence[Item], say: Say) -> None:
 def _prepare(seen: Evidence, items: Sequence[Item]) -> None:
     ends = (end(items, key=lambda item: seen.survey.lengths[item.id]) for end in (max, min))
     seen.backend.prepare(*(list(islice(_prompts(seen, [item]), TIMED)) for item in ends))
+    seen.budget = seen.budget or seen.backend.token_budget()  # it depends on the path
 
 
 def _sample(seen: Evidence, items: Sequence[Item]) -> None:

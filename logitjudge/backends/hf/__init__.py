@@ -24,6 +24,10 @@ from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
 
 PATHS: dict[str, Run] = {"packed": run_packed, "shared": run_shared}  # fastest first; plain needs no proof
+MOST = {  # tokens of one pass, (CPU, GPU): what more would cost in masked attention or in cache misses, it does not bring
+    "packed": (1_024, 4_096),
+    "shared": (8_192, 65_536),
+}
 HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
 
 
@@ -111,9 +115,10 @@ class HFJudge:
         """Tokens of one pass, from the memory that is free: keys, values and activations, a quarter of it at most."""
         text = self.model.config.get_text_config()
         width = getattr(text, "hidden_size", 1024) * 24 + getattr(text, "num_hidden_layers", 24) * 1024
-        free = torch.cuda.mem_get_info()[0] if self.forward.device.type == "cuda" else 4 << 30
-        most = 65_536 if self.forward.device.type == "cuda" else 8_192  # on a CPU larger passes are slower
-        return int(max(2_048, min(most, free // 4 // (2 * width))))
+        device = self.forward.device.type
+        free = torch.cuda.mem_get_info()[0] if device == "cuda" else 4 << 30
+        most = MOST[self.path if self.path in MOST else "shared"][device == "cuda"]
+        return int(max(min(2_048, most), min(most, free // 4 // (2 * width))))
 
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read queries by the proven path."""
