@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from transformers import DynamicCache
 
+from logitjudge.backends.hf.attention import blockwise
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.masks import masks
 from logitjudge.backends.hf.sequences import Row
@@ -46,7 +47,8 @@ def run_pass(forward: Forward, step: Pass, cache: DynamicCache) -> torch.Tensor:
         "position_ids": forward.tensor([step.depths[step.held :].tolist()]),
         "attention_mask": masks(step, forward.model, forward.device),
     }
-    logp = forward.logp(forward.tensor([step.tokens.tolist()]), read, cache, **inputs)[0]
+    with blockwise(forward.device):
+        logp = forward.logp(forward.tensor([step.tokens.tolist()]), read, cache, **inputs)[0]
     if cache.get_seq_length() != len(step.ends):
         raise RuntimeError(
             f"the cache holds {cache.get_seq_length()} of {len(step.ends)} tokens: this model ignores the cache it is given"
