@@ -12,8 +12,8 @@ import json
 import platform
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from logitjudge import models, noise, planning, store
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
+from logitjudge.progress import Progress, Report, duration
 from logitjudge.run import Run
 from logitjudge.study import Study, study, tokens_of
 
@@ -37,24 +38,6 @@ SETTINGS = {  # of a run's identity, those whose value is a hash that says nothi
     "rubric": "'rubric'",
     "template": "'template'",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: for a bar, or a line a minute. `message` is set when there is something to say.
-
-    `read` counts the items that this call has read itself; the others were there.
-    """
-
-    items: int = 0
-    items_total: int = 0
-    prompts: int = 0
-    prompts_total: int = 0
-    message: str = ""
-    read: int = 0
-
-
-Report = Callable[[Progress], None]
 
 
 def judge(
@@ -228,7 +211,10 @@ def _size_line(head: Mapping[str, Any]) -> str:
     """What the run costs: planted judges and runs of an earlier version do not know."""
     if not head.get("unique_tokens"):
         return ""
-    return f"{head['readings']:,} prompts: {head['tokens']:,} tokens as written, {head['unique_tokens']:,} unique"
+    line = f"{head['readings']:,} prompts: {head['tokens']:,} tokens as written, {head['unique_tokens']:,} unique"
+    session = head["sessions"][-1]
+    fed = {"packed": head["unique_tokens"], "plain": head["tokens"]}.get(session.get("path"))
+    return f"{line}, about {duration(fed / session['tokens_per_second'])}" if fed else line
 
 
 def _path_line(session: Mapping[str, Any]) -> str:

@@ -47,7 +47,6 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     }
     prepare(asked, backend, ends)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
-    written = {name: size.written for name, size in sizes.items()}
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
         "schema_version": store.SCHEMA_VERSION,
@@ -64,17 +63,23 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "readings": len(sizes) * len(asked.orderings),
         "ratings_name": asked.itemset.ratings_name,
         "raters": asked.itemset.raters,
-        "tokens": sum(written.values()),
+        "tokens": sum(size.written for size in sizes.values()),
         "unique_tokens": sum(alone) if alone else None,
         **{which: {"item": name, "length": sizes[name].longest} for which, name in ends.items()},
         "budget": budget,
-        "batches": [len(batch) for batch in plan(written, budget)],
+        "batches": [len(batch) for batch in plan(_fed(sizes, backend), budget)],
         "halvings": [],
         "sessions": [],
         "finished": None,
         "noise_floor": None,
     }
     return head, refused
+
+
+def _fed(sizes: Mapping[str, Size], backend: Backend) -> dict[str, int]:
+    """Tokens that each item feeds to the model: the packed path feeds once what its prompts share."""
+    packed = backend.provenance().get("path") == "packed"
+    return {name: size.unique if packed and size.unique else size.written for name, size in sizes.items()}
 
 
 def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:

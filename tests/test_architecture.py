@@ -10,7 +10,7 @@ import logitjudge
 
 ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
-    {"core", "errors", "registry"},
+    {"core", "errors", "registry", "progress"},
     {"orderings", "rubrics", "tokens", "trie", "packing", "run", "measures"},
     {"backends", "models", "embedded", "datasets", "prompts", "templates", "probes", "debiasers", "store", "data"},
     {"judging", "study", "planning", "noise", "verdicts", "doctor", "bench", "plan", "sweep", "cluster", "report"},

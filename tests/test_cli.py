@@ -19,7 +19,7 @@ import pytest
 import logitjudge as lj
 from logitjudge import cli, judging
 from logitjudge.cli import _progress, demo
-from logitjudge.judging import Progress
+from logitjudge.progress import Progress
 from logitjudge.rubrics import load as load_rubric
 
 PLANTED = "planted:position=0.8,0,0,0,0.3;interaction=3:0.5;seed=1"

@@ -13,6 +13,7 @@ import torch
 from tokenizers import Tokenizer, models as token_models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+import logitjudge as lj
 from logitjudge import doctor, tokens
 from logitjudge.backends import OutOfMemory
 from logitjudge.backends.hf.tokenizer import HFTokenizer
@@ -405,6 +406,16 @@ def test_what_a_model_says_is_what_is_reported(template):
             {"digit": 0.7, "point": 0.1, "point_digit": 0.07, "slash": 0.05}, abs=1e-5
         )
     assert found["follows"].status == "warn"
+
+
+@pytest.mark.parametrize(("name", "fed"), [("llama", "unique_tokens"), ("mamba", "tokens")])
+def test_the_expected_time_is_that_of_the_tokens_that_the_path_feeds(name, fed, template):
+    model, tokenizer = tiny_models.judge(name)
+    options = {"orderings": "balanced", "template": template, "tokenizer": tokenizer}
+    work = doctor.diagnose(model, tiny_models.items(2), **options)["work"].values
+    head = lj.judge(model, tiny_models.items(2), device="cpu", **options).provenance
+    assert (work["tokens"], work["unique_tokens"]) == (head["tokens"], head["unique_tokens"])
+    assert work["seconds"] == pytest.approx(work[fed] / work["pace"])
 
 
 def test_weights_that_are_not_numbers_are_a_failed_check(template):

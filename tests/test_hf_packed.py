@@ -15,6 +15,7 @@ from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.sequences import Row
 from logitjudge.core import Level, Rubric
 from logitjudge.packing import passes
+from logitjudge.progress import duration
 from logitjudge.study import study
 from logitjudge.trie import trie, unique
 
@@ -181,7 +182,9 @@ def test_a_run_knows_its_cost_before_it_starts_and_pays_no_more(monkeypatch):
     unique_tokens = sum(len(every) for every in prefixes(model, tokenizer, items, run))
     head = run.provenance
     assert head["unique_tokens"] == sum(fed) == unique_tokens
-    assert f"12 prompts: {head['tokens']:,} tokens as written, {unique_tokens:,} unique" in said
+    pace = head["sessions"][-1]["tokens_per_second"]
+    line = f"12 prompts: {head['tokens']:,} tokens as written, {unique_tokens:,} unique, about "
+    assert line + duration(unique_tokens / pace) in said
     assert max(fed) <= head["budget"] == 1024
 
 
@@ -199,6 +202,16 @@ def test_the_budget_bounds_every_pass_and_changes_no_reading(budget, monkeypatch
     run = lj.judge(model, items, max_batch_tokens=budget, **options)
     assert set(sizes[-10:-1]) == {budget}
     np.testing.assert_allclose(run.logp, whole.logp, atol=1e-4)
+
+
+def test_items_are_read_together_by_their_unique_tokens():
+    model, tokenizer = tiny_models.judge("llama")
+    run = lj.judge(
+        model, tiny_models.items(3), tokenizer=tokenizer, orderings="full", device="cpu", max_batch_tokens=100_000
+    )
+    head = run.provenance
+    assert head["unique_tokens"] < 100_000 < head["tokens"]
+    assert head["batches"] == [3]
 
 
 def test_small_items_share_a_pass(monkeypatch):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from logitjudge.cli import _console
 from logitjudge.cli._console import plural
+from logitjudge.progress import duration
 
 if TYPE_CHECKING:
-    from logitjudge.judging import Progress
+    from logitjudge.progress import Progress
 
 EVERY = 60.0  # seconds between two lines
 
@@ -38,22 +39,6 @@ class Clock:
         items = progress.read / seconds
         each = progress.prompts_total / progress.items_total
         return items, items * each, (progress.items_total - progress.items) / items
-
-
-def duration(seconds: float | None) -> str:
-    """``45 s``, ``3 min 20 s``, ``2 h 5 min``.
-
-    Examples
-    --------
-    >>> duration(200)
-    '3 min 20 s'
-    """
-    if seconds is None:
-        return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def rates(speed: tuple[float, float, float | None]) -> str:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from logitjudge import datasets, judging, models
+from logitjudge import datasets, models
 from logitjudge.backends import Backend
 from logitjudge.core import Item, ItemSet, Ordering, Rubric
 from logitjudge.doctor import prompts, readings
 from logitjudge.doctor.evidence import Evidence, look
 from logitjudge.doctor.findings import Check, Diagnosis
+from logitjudge.progress import Progress, Report
 from logitjudge.study import Study, study
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def diagnose(
     limit: int | None = None,
     seed: int = 0,
     max_batch_tokens: int | None = None,
-    progress: judging.Report | None = None,
+    progress: Report | None = None,
     backend: str | None = None,
     **model_options: Any,
 ) -> Diagnosis:
@@ -89,7 +90,7 @@ def diagnose(
 
     def say(text: str) -> None:
         if progress is not None:
-            progress(judging.Progress(message=text))
+            progress(Progress(message=text))
 
     say("opening the judge")
     spec = models.parse(model, backend, **model_options)

@@ -15,6 +15,7 @@ from logitjudge.doctor.follow import Follows, follows
 from logitjudge.errors import InputError, ModelError
 from logitjudge.prompts import MissingField
 from logitjudge.study import Study
+from logitjudge.trie import unique
 
 SAMPLE = 4  # items that are read, each at two orderings
 TIMED = 10  # prompts that are timed
@@ -52,12 +53,16 @@ class Timing:
 
     prompts: int
     tokens: int
+    unique: int
     seconds: float
 
 
 @dataclass(slots=True)
 class Evidence:
-    """Everything that the checks judge. What could not be read stays None, and `broken` says why."""
+    """Everything that the checks judge. What could not be read stays None, and `broken` says why.
+
+    `unique_share` is the share of tokens that is left when what the prompts of an item share counts once.
+    """
 
     asked: Study
     backend: Backend
@@ -69,6 +74,7 @@ class Evidence:
     second: Readings | None = None
     follows: tuple[Follows, ...] | None = None
     timing: Timing | None = None
+    unique_share: float | None = None
     broken: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -139,7 +145,17 @@ def _time(seen: Evidence, items: Sequence[Item]) -> None:
     queries = list(islice(_prompts(seen, _few(seen, items)), TIMED))
     start = time.perf_counter()
     seen.read(queries)
-    seen.timing = Timing(len(queries), sum(query.length for query in queries), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    seen.timing = Timing(len(queries), *_fed(queries), seconds)
+    if seen.backend.tokenizer is not None:
+        sizes = [_fed(list(_prompts(seen, [item]))) for item in _few(seen, items)]
+        seen.unique_share = sum(alone for _, alone in sizes) / sum(written for written, _ in sizes)
+
+
+def _fed(queries: Sequence[Query]) -> tuple[int, int]:
+    """Length of the prompts as written, and their tokens when what they share counts once."""
+    rows = [row for query in queries if query.tokens is not None for row in query.tokens.fed]
+    return sum(query.length for query in queries), unique(rows)
 
 
 def _follow(seen: Evidence, items: Sequence[Item]) -> None:

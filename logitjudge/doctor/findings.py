@@ -117,23 +117,6 @@ def share(value: float) -> str:
     return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.1f} %"
 
 
-def duration(seconds: float) -> str:
-    """Write a time for people.
-
-    Examples
-    --------
-    >>> [duration(x) for x in (4.2, 75, 7500, 200_000)]
-    ['4.2 s', '1 min 15 s', '2 h 5 min', '2 d 7 h']
-    """
-    whole = round(seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for size, name, smaller, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            return f"{whole // size} {name} {whole % size // smaller} {part}"
-    return f"{whole} s"
-
-
 def size(count: float) -> str:
     """Write bytes for people.
 

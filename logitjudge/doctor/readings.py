@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from logitjudge.core import TopToken
 from logitjudge.doctor.evidence import Evidence, Timing
-from logitjudge.doctor.findings import Check, duration, share, size
+from logitjudge.doctor.findings import Check, share, size
 from logitjudge.noise import leads
+from logitjudge.progress import duration
 
 LOW_MASS, NO_MASS = 0.5, 0.05
 ALIASES = 0.1  # of the mass
@@ -158,15 +160,25 @@ def work(seen: Evidence) -> Check:
     values: dict[str, Any] = {"items": len(lengths), "orderings": orderings, "prompts": prompts, "tokens": tokens}
     unit = "tokens" if seen.backend.tokenizer else "characters"
     text = f"{len(lengths)} items x {orderings} orderings = {prompts:,} prompts, about {tokens:,} {unit} as written"
+    if seen.unique_share is not None:
+        values["unique_tokens"] = round(tokens * seen.unique_share)
+        text += f", {values['unique_tokens']:,} unique"
     if seen.timing is not None and seen.timing.seconds > 0:
-        values |= {
-            "prompts_per_second": seen.timing.prompts / seen.timing.seconds,
-            "seconds": expected(seen.timing, tokens),
-        }
-        text += f"; {values['prompts_per_second']:.1f} prompts/s here: {duration(values['seconds'])}"
+        values |= {"pace": pace(seen, seen.timing), "seconds": expected(seen, seen.timing, values)}
+        text += f"; {values['pace']:,.0f} {unit} fed a second here: about {duration(values['seconds'])}"
     return Check("work", "info", text + ".", values)
 
 
-def expected(timing: Timing, tokens: int) -> float:
-    """Seconds that so many tokens take at the pace that was measured."""
-    return timing.seconds * tokens / timing.tokens
+def pace(seen: Evidence, timing: Timing) -> float:
+    """Tokens a second that were fed: on the packed path, what prompts share is fed once."""
+    return (timing.unique if _packed(seen) else timing.tokens) / timing.seconds
+
+
+def expected(seen: Evidence, timing: Timing, work: Mapping[str, Any]) -> float:
+    """Seconds that the run takes at the pace that was measured."""
+    fed: float = work["unique_tokens"] if _packed(seen) else work["tokens"]
+    return fed / pace(seen, timing)
+
+
+def _packed(seen: Evidence) -> bool:
+    return seen.provenance.get("path") == "packed" and seen.unique_share is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -60,6 +61,7 @@ class HFJudge:
         self.path = "plain"
         self.proof = Proof(False, "not proven yet")
         self.refused_paths: list[dict[str, str]] = []
+        self.tokens_per_second: float | None = None
         text = model.config.get_text_config()
         self.max_length: int | None = getattr(text, "max_position_embeddings", None)
 
@@ -74,6 +76,7 @@ class HFJudge:
             "proof": asdict(self.proof),
             "refused_paths": self.refused_paths,
             "threads": torch.get_num_threads(),
+            "tokens_per_second": self.tokens_per_second,
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "tokenizer_hash": self.tokenizer.hash(),
             "chat_template_hash": self.tokenizer.template_hash(),
@@ -89,6 +92,7 @@ class HFJudge:
         rows = sequences(shortest)
         self._check_head(rows[0].ids)
         ground = Ground(self.forward, sequences(longest), rows)
+        self.tokens_per_second = self._pace(sequences(longest)[0].ids)
         self.path, self.proof, self.refused_paths = "plain", Proof(True, "every prompt alone"), []
         for name, run in PATHS.items():
             with quiet():
@@ -97,6 +101,12 @@ class HFJudge:
                 self.path, self.proof = name, proof
                 return
             self.refused_paths.append({"path": name, "reason": proof.reason})
+
+    def _pace(self, ids: Sequence[int]) -> float:
+        """Tokens a second of one prompt alone."""
+        start = time.perf_counter()
+        self.forward.logp(self.forward.tensor([ids]), [len(ids) - 1]).cpu()
+        return len(ids) / (time.perf_counter() - start)
 
     def _check_head(self, ids: Sequence[int]) -> None:
         """The float32 head must be the model's own head, but for rounding; otherwise the model's own is used."""
