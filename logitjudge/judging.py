@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, planning, store
+from logitjudge import models, noise, parts, planning, store
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
@@ -243,7 +243,7 @@ def _session(head: dict[str, Any], backend: Backend, now: str) -> None:
 
 
 def _read_batches(folder: Path, asked: Study, backend: Backend, head: dict[str, Any], report: Report) -> None:
-    done = store.done(folder)
+    done = parts.done(folder)
     ready = read = 0
     total, orders = head["items"] - head["refused"], len(asked.orderings)
     report(Progress(0, total, 0, total * orders))
@@ -251,7 +251,7 @@ def _read_batches(folder: Path, asked: Study, backend: Backend, head: dict[str, 
         if number not in done:
             queries = asked.queries(backend, items)
             readings = _read(folder, head, number, backend, queries)
-            store.write_part(folder, number, [asked.key(query) for query in queries], readings)
+            parts.write_part(folder, number, [asked.key(query) for query in queries], readings)
             read += len(items)
         ready += len(items)
         report(Progress(ready, total, ready * orders, total * orders, read=read))

@@ -7,83 +7,43 @@ When the run finishes the parts become ``readings/all.parquet``, which outranks 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial as partial_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from logitjudge import rubrics
-from logitjudge.core import Item, Ordering, Readings
+from logitjudge import parts, rubrics
+from logitjudge.core import Item, Ordering
 from logitjudge.errors import RunFolderError, RunIncomplete
+from logitjudge.parts import writing
 from logitjudge.run import Run
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 SCHEMA_VERSION = 1
 STARTING = (
     ".logitjudge-starting"  # while a run starts or is removed: without run.json, only then are the other files ours
 )
 OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces"}
-_TOKEN = pa.struct([("id", pa.int32()), ("text", pa.string()), ("logp", pa.float64())])
-SCHEMA = pa.schema(
-    [
-        pa.field("item_id", pa.string(), nullable=False),
-        pa.field("ordering", pa.list_(pa.int32()), nullable=False),
-        ("labels", pa.list_(pa.int32())),
-        pa.field("logp", pa.list_(pa.float64()), nullable=False),
-        pa.field("mass", pa.float64(), nullable=False),
-        pa.field("alias_mass", pa.list_(pa.float64()), nullable=False),
-        pa.field("top_tokens", pa.list_(_TOKEN), nullable=False),
-        ("exact", pa.list_(pa.bool_())),
-        ("criterion", pa.string()),
-        ("trace_id", pa.string()),
-        ("sample", pa.int32()),
-    ]
-)
-Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _writing(path: Path, place: Path | None = None) -> Iterator[Path]:
-    """Give a temporary name beside `path`, or in `place`; flush and rename it when the block ends well, remove it when not."""
-    temporary = (place or path.parent) / f".{path.name}.writing"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunFolderError(
-            f"{path} cannot be written: {error.strerror or error}. What was written before is whole and stays; "
-            "free the disk or choose another --out, and run the same command again to go on."
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write one JSON object, whole or not at all."""
-    with _writing(path) as temporary:
+    with writing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    with _writing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with writing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -117,41 +77,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def write_part(folder: Path, batch: int, keys: Sequence[Key], readings: Readings) -> None:
-    """Write the readings of one batch."""
-    _write_table(folder, f"part-{batch:06d}.parquet", _table(keys, readings))
-
-
-def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
-    rows = len(keys)
-    columns = {
-        "item_id": [item for item, _, _ in keys],
-        "ordering": [list(values) for _, values, _ in keys],
-        "labels": [None if labels is None else list(labels) for _, _, labels in keys],
-        "logp": readings.logp.tolist(),
-        "mass": readings.mass.tolist(),
-        "alias_mass": readings.alias_mass.tolist(),
-        "top_tokens": [[token._asdict() for token in tokens] for tokens in readings.top_tokens],
-    }
-    return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
-
-
-def _write_table(folder: Path, name: str, table: pa.Table) -> None:
-    with _writing(folder / "readings" / name, folder) as temporary:  # outside readings/, which people read as a whole
-        pq.write_table(table, temporary, write_page_checksum=True)
-
-
 def finish(folder: Path, header: Mapping[str, Any]) -> None:
     """Put the parts into one file, in item, then ordering order; then say in run.json that the run is finished."""
-    _write_table(folder, "all.parquet", _read_parts(folder))
+    parts.join(folder)
     write_json(folder / "run.json", header)
-    _drop_parts(folder)
-
-
-def _drop_parts(folder: Path) -> None:
-    for part in _parts(folder):
-        with contextlib.suppress(OSError):  # a read-only folder is still a good run
-            part.unlink()
+    parts.drop(folder)
 
 
 def clear(folder: Path) -> None:
@@ -205,40 +135,6 @@ def header(folder: Path) -> dict[str, Any] | None:
     return dict(made)
 
 
-def _parts(folder: Path) -> list[Path]:
-    return sorted((folder / "readings").glob("part-*.parquet"))
-
-
-def done(folder: Path) -> set[int]:
-    """Numbers of the batches that are stored."""
-    return {int(part.stem.removeprefix("part-")) for part in _parts(folder)}
-
-
-def _read_table(path: Path) -> pa.Table:
-    try:
-        table = pq.read_table(path, schema=SCHEMA, page_checksum_verification=True, partitioning=None)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(path, error) from error
-    for field in SCHEMA:
-        if not field.nullable and table[field.name].null_count:
-            raise _damaged(path, f"column {field.name!r} is not there")
-    return table
-
-
-def _damaged(path: Path, reason: object) -> RunFolderError:
-    return RunFolderError(
-        f"{path} is damaged: {reason}. Move it away and run the same command again: only its readings are read anew."
-    )
-
-
-def _read_parts(folder: Path) -> pa.Table:
-    whole = folder / "readings" / "all.parquet"
-    if whole.exists():
-        return _read_table(whole)
-    tables = [_read_table(part) for part in _parts(folder)]
-    return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-
-
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
@@ -260,12 +156,6 @@ def read_items(folder: Path) -> list[Item]:
 def refusals(folder: Path) -> list[dict[str, Any]]:
     """Items that could not be judged, each with the reason."""
     return _lines(folder / "refused.jsonl")
-
-
-def read_frame(folder: Path) -> pd.DataFrame:
-    """Every stored column, one row a reading."""
-    frame: pd.DataFrame = _read_parts(folder).to_pandas()
-    return frame
 
 
 def load_run(
@@ -300,11 +190,10 @@ def load_run(
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
     items, refused = read_items(folder), refusals(folder)
-    table = _read_parts(folder)
     if head["finished"] is not None:
-        _drop_parts(folder)  # a kill may have left some
+        parts.drop(folder)  # a kill may have left some
     elif not partial:
-        stored = len(set(table["item_id"].to_pylist()))
+        stored = len(parts.items(folder))
         wanted = len(items) - len(refused)
         left = f"{stored} of {wanted} items are read" if stored < wanted else "all is read, but it was not closed"
         raise RunIncomplete(
@@ -315,12 +204,12 @@ def load_run(
     try:
         if [list(o.values(head["scores"])) for o in orderings] != [o["values"] for o in head["orderings"]]:
             raise ValueError("run.json's orderings contradict themselves")
-        kept, logp, alias = _arrays(table, items, orderings, head["scores"])
+        kept, logp, alias = parts.arrays(folder, items, orderings, head["scores"])
         if head["finished"] is not None and len(kept) != len(items) - len(refused):
             raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
     except (KeyError, TypeError, ValueError) as error:
         whole = folder / "readings" / "all.parquet"
-        raise _damaged(
+        raise parts.damaged(
             whole if whole.exists() else folder / "readings", f"it does not fit run.json and items.jsonl: {error}"
         ) from error
     if not kept:
@@ -336,27 +225,6 @@ def load_run(
         tuple(refused),
         head,
         aliases,
-        partial_(read_frame, folder),
+        partial_(parts.frame, folder),
     )
     return run if min_mass is None else run.select(run.enough_mass(min_mass))
-
-
-def _arrays(
-    table: pa.Table, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]
-) -> tuple[list[Item], Any, Any]:
-    """Complete items and their (I, O, K) arrays."""
-    o_of = {(o.values(scores), o.labels): n for n, o in enumerate(orderings)}
-    i_of = {item.id: n for n, item in enumerate(items)}
-    i = np.array([i_of[name] for name in table["item_id"].to_pylist()], dtype=np.int64)
-    labels = [None if row is None else tuple(row) for row in table["labels"].to_pylist()]
-    o = np.array(
-        [o_of[tuple(row), label] for row, label in zip(table["ordering"].to_pylist(), labels, strict=True)],
-        dtype=np.int64,
-    )
-    if len(set(zip(i.tolist(), o.tolist(), strict=True))) != len(i):
-        raise ValueError("a reading is there twice")
-    found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
-    for n, name in enumerate(("logp", "alias_mass")):
-        found[n, i, o] = np.asarray(table[name].combine_chunks().flatten()).reshape(-1, len(scores))
-    complete = ~np.isnan(found).any(axis=(0, 2, 3))
-    return [item for item, whole in zip(items, complete, strict=True) if whole], *found[:, complete]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import datasets, orderings as designs, prompts, rubrics, store, tokens
+from logitjudge import datasets, orderings as designs, parts, prompts, rubrics, tokens
 from logitjudge.backends import Backend, Query
 from logitjudge.core import Item, ItemSet, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError, ItemError, RubricError, unknown
@@ -48,7 +48,7 @@ class Study:
         """All prompts of some items, in item, then ordering order."""
         return [self.query(backend, item, ordering) for item in items for ordering in self.orderings]
 
-    def key(self, query: Query) -> store.Key:
+    def key(self, query: Query) -> parts.Key:
         """What identifies a reading in the run folder."""
         return query.item.id, query.ordering.values(self.scores), query.ordering.labels
 

@@ -12,7 +12,19 @@ ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
     {"core", "errors", "registry", "progress"},
     {"orderings", "rubrics", "tokens", "trie", "packing", "run", "measures"},
-    {"backends", "models", "embedded", "datasets", "prompts", "templates", "probes", "debiasers", "store", "data"},
+    {
+        "backends",
+        "models",
+        "embedded",
+        "datasets",
+        "prompts",
+        "templates",
+        "probes",
+        "debiasers",
+        "store",
+        "parts",
+        "data",
+    },
     {"judging", "study", "planning", "noise", "verdicts", "doctor", "bench", "plan", "sweep", "cluster", "report"},
     {"cli", "__main__"},
 )

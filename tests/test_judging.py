@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from logitjudge import judging, models, noise, planning, store, study
+from logitjudge import judging, models, noise, parts, planning, store, study
 from logitjudge.backends import OutOfMemory, planted
 from logitjudge.core import Item, ItemSet, Level, Ordering, Readings, Rubric
 from logitjudge.errors import InputError, ItemError, ModelError, OrderingError, RubricError, RunFolderError
@@ -119,7 +119,7 @@ def test_a_run_may_be_interrupted_many_times(fake, out, tmp_path):
     fake.read_keys.clear()
     for _ in range(5):
         fake.calls.clear()
-        interrupt(fake, out, 1) if len(store.done(out)) < 4 else judge(out)
+        interrupt(fake, out, 1) if len(parts.done(out)) < 4 else judge(out)
     assert stored(out) == stored(tmp_path / "undisturbed")
     assert set(fake.read_keys.values()) == {1}
 
@@ -423,7 +423,7 @@ def test_logits_that_are_not_finite_name_the_batch(fake, out):
     fake.spoil = "i2"
     with pytest.raises(ModelError, match=r"batch 2 \(items 'i2' to 'i2'\): a reading is not finite"):
         judge(out)
-    assert store.done(out) == {0, 1}
+    assert parts.done(out) == {0, 1}
 
 
 def test_a_bad_batch_names_its_first_and_last_item(fake, out):

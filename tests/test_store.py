@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from logitjudge import judging, store
+from logitjudge import judging, parts, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Item, Level, Readings, Rubric, TopToken
 from logitjudge.errors import NotObserved, RunFolderError, RunIncomplete
@@ -42,7 +42,7 @@ def unfinished(out, monkeypatch):
     read = PlantedJudge.read
 
     def interrupted(self, queries, budget):
-        if len(store.done(out)) == 2:
+        if len(parts.done(out)) == 2:
             raise KeyboardInterrupt
         return read(self, queries, budget)
 
@@ -123,7 +123,7 @@ def test_labels_are_stored_and_read_back(out):
 
 def test_top_tokens_are_stored_with_id_text_and_log_probability(tmp_path):
     readings = Readings(np.log([[0.1, 0.2]]), [[0.0, 0.1]], ((TopToken(7, "The", -0.5), TopToken(9, "ä", -1.5)),))
-    store.write_part(tmp_path, 0, [("a", (1, 2), None)], readings)
+    parts.write_part(tmp_path, 0, [("a", (1, 2), None)], readings)
     (row,) = pq.read_table(tmp_path / "readings" / "part-000000.parquet").to_pylist()
     tokens = [{"id": 7, "text": "The", "logp": -0.5}, {"id": 9, "text": "ä", "logp": -1.5}]
     assert (row["top_tokens"], row["alias_mass"]) == (tokens, [0.0, 0.1])
@@ -243,7 +243,7 @@ def full_disk(*_, **__):
 
 def test_a_part_that_cannot_be_written_leaves_nothing(unfinished, monkeypatch):
     before = names(unfinished)
-    monkeypatch.setattr(store.pq, "write_table", full_disk)
+    monkeypatch.setattr(parts.pq, "ParquetWriter", full_disk)
     with pytest.raises(RunFolderError, match="part-000002.parquet cannot be written: No space left on device"):
         judge(unfinished)
     assert names(unfinished) == before
@@ -251,28 +251,32 @@ def test_a_part_that_cannot_be_written_leaves_nothing(unfinished, monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_a_write_that_is_broken_off_leaves_nothing(unfinished, monkeypatch, error):
-    def broken(_, path, **__):
+    def broken(path, *_, **__):
         path.write_bytes(b"half")
         raise error
 
     before = names(unfinished)
-    monkeypatch.setattr(store.pq, "write_table", broken)
+    monkeypatch.setattr(parts.pq, "ParquetWriter", broken)
     with pytest.raises(error):
         judge(unfinished)
     assert names(unfinished) == before
 
 
 def test_a_disk_that_is_full_at_the_end_keeps_every_part(out, monkeypatch):
-    write = pq.write_table
-    monkeypatch.setattr(store.pq, "write_table", lambda t, p, **k: full_disk() if "all" in p.name else write(t, p, **k))
+    writer = pq.ParquetWriter
+    monkeypatch.setattr(
+        parts.pq, "ParquetWriter", lambda p, *a, **k: full_disk() if "all" in p.name else writer(p, *a, **k)
+    )
     with pytest.raises(RunFolderError, match="all.parquet cannot be written"):
         judge(out)
     assert len(store.load_run(out, partial=True).items) == 4
 
 
 def test_a_run_goes_on_once_the_disk_has_room(out, tmp_path, monkeypatch):
-    write = pq.write_table
-    monkeypatch.setattr(store.pq, "write_table", lambda t, p, **k: full_disk() if "02" in p.name else write(t, p, **k))
+    writer = pq.ParquetWriter
+    monkeypatch.setattr(
+        parts.pq, "ParquetWriter", lambda p, *a, **k: full_disk() if "02" in p.name else writer(p, *a, **k)
+    )
     with pytest.raises(RunFolderError):
         judge(out)
     monkeypatch.undo()
@@ -315,13 +319,13 @@ def test_no_file_is_left_under_a_temporary_name(out):
 
 def test_nothing_temporary_is_ever_among_the_readings(out, monkeypatch):
     seen = []
-    replace = store.os.replace
+    replace = parts.os.replace
 
     def watched(source, target):
         seen.extend((out / "readings").glob(".*"))
         replace(source, target)
 
-    monkeypatch.setattr(store.os, "replace", watched)
+    monkeypatch.setattr(parts.os, "replace", watched)
     judge(out)
     assert seen == []
 
@@ -332,6 +336,16 @@ def test_nothing_temporary_is_ever_among_the_readings(out, monkeypatch):
 def test_one_batch_is_one_part(unfinished):
     parts = ["readings/part-000000.parquet", "readings/part-000001.parquet"]
     assert names(unfinished) == ["items.jsonl", *parts, "refused.jsonl", "run.json"]
+
+
+def test_the_joined_file_does_not_depend_on_the_parts_it_came_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "ROWS", 5)
+    whole, single = (judge(tmp_path / str(budget), max_batch_tokens=budget) for budget in (10**6, 1))
+    assert len(whole.provenance["batches"]) == 1 < len(single.provenance["batches"])
+    one, other = (tmp_path / str(budget) / "readings" / "all.parquet" for budget in (10**6, 1))
+    assert one.read_bytes() == other.read_bytes()
+    assert [pq.ParquetFile(one).metadata.row_group(n).num_rows for n in range(3)] == [5, 5, 2]
+    np.testing.assert_array_equal(whole.logp, single.logp)
 
 
 def test_parts_that_a_kill_left_are_dropped_and_not_read(out, unfinished_copy):
@@ -592,7 +606,7 @@ def test_aliases_are_summed_where_that_is_asked_for(out):
 
 def test_readings_have_every_stored_column(out):
     frame = judge(out).readings()
-    assert list(frame.columns) == store.SCHEMA.names
+    assert list(frame.columns) == parts.SCHEMA.names
     assert len(frame) == 12
 
 

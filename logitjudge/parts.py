@@ -1,0 +1,195 @@
+"""The readings of a run on disk: one Parquet file a batch, and one for all when the run is finished.
+
+A file is written under a temporary name, flushed, renamed: it is there whole or not at all. ``readings/all.parquet``
+outranks any part that is still there. Files are read and joined a few thousand rows at a time, so that memory grows
+with neither items nor orderings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from logitjudge.core import FloatArray, Item, Ordering, Readings
+from logitjudge.errors import RunFolderError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 8_192  # of one read, and of one row group
+_TOKEN = pa.struct([("id", pa.int32()), ("text", pa.string()), ("logp", pa.float64())])
+SCHEMA = pa.schema(
+    [
+        pa.field("item_id", pa.string(), nullable=False),
+        pa.field("ordering", pa.list_(pa.int32()), nullable=False),
+        ("labels", pa.list_(pa.int32())),
+        pa.field("logp", pa.list_(pa.float64()), nullable=False),
+        pa.field("mass", pa.float64(), nullable=False),
+        pa.field("alias_mass", pa.list_(pa.float64()), nullable=False),
+        pa.field("top_tokens", pa.list_(_TOKEN), nullable=False),
+        ("exact", pa.list_(pa.bool_())),
+        ("criterion", pa.string()),
+        ("trace_id", pa.string()),
+        ("sample", pa.int32()),
+    ]
+)
+Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
+
+
+@contextlib.contextmanager
+def writing(path: Path, place: Path | None = None) -> Iterator[Path]:
+    """Give a temporary name beside `path`, or in `place`; flush and rename it when the block ends well, remove it when not."""
+    temporary = (place or path.parent) / f".{path.name}.writing"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunFolderError(
+            f"{path} cannot be written: {error.strerror or error}. What was written before is whole and stays; "
+            "free the disk or choose another --out, and run the same command again to go on."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_part(folder: Path, batch: int, keys: Sequence[Key], readings: Readings) -> None:
+    """Write the readings of one batch."""
+    _write_table(folder, f"part-{batch:06d}.parquet", _table(keys, readings))
+
+
+def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
+    rows = len(keys)
+    columns = {
+        "item_id": [item for item, _, _ in keys],
+        "ordering": [list(values) for _, values, _ in keys],
+        "labels": [None if labels is None else list(labels) for _, _, labels in keys],
+        "logp": readings.logp.tolist(),
+        "mass": readings.mass.tolist(),
+        "alias_mass": readings.alias_mass.tolist(),
+        "top_tokens": [[token._asdict() for token in tokens] for tokens in readings.top_tokens],
+    }
+    return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
+
+
+def _write_table(folder: Path, name: str, table: pa.Table) -> None:
+    with _writer(folder, name) as writer:
+        writer.write_table(table)
+
+
+@contextlib.contextmanager
+def _writer(folder: Path, name: str) -> Iterator[pq.ParquetWriter]:
+    with (
+        writing(folder / "readings" / name, folder) as temporary,  # outside readings/, which people read as a whole
+        pq.ParquetWriter(temporary, SCHEMA, write_page_checksum=True) as writer,
+    ):
+        yield writer
+
+
+def join(folder: Path) -> None:
+    """Write all readings into one file, in their order; its bytes do not depend on the parts they came in."""
+    with _writer(folder, "all.parquet") as writer:
+        held = SCHEMA.empty_table()
+        for table in _tables(folder):
+            held = pa.concat_tables([held, table]).combine_chunks()
+            while len(held) >= ROWS:
+                writer.write_table(held.slice(0, ROWS))
+                held = held.slice(ROWS).combine_chunks()
+        writer.write_table(held)
+
+
+def drop(folder: Path) -> None:
+    """Remove the parts that the joined file has made needless."""
+    for part in _parts(folder):
+        with contextlib.suppress(OSError):  # a read-only folder is still a good run
+            part.unlink()
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted((folder / "readings").glob("part-*.parquet"))
+
+
+def done(folder: Path) -> set[int]:
+    """Numbers of the batches that are stored."""
+    return {int(part.stem.removeprefix("part-")) for part in _parts(folder)}
+
+
+def _tables(folder: Path) -> Iterator[pa.Table]:
+    """All readings, at most `ROWS` at a time."""
+    whole = folder / "readings" / "all.parquet"
+    for path in [whole] if whole.exists() else _parts(folder):
+        yield from _read(path)
+
+
+def _read(path: Path) -> Iterator[pa.Table]:
+    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    try:
+        batches = ds.dataset(path, schema=SCHEMA, format="parquet").to_batches(
+            batch_size=ROWS, batch_readahead=1, fragment_readahead=1, fragment_scan_options=checked
+        )
+        for batch in batches:
+            for field in SCHEMA:
+                if not field.nullable and batch[field.name].null_count:
+                    raise damaged(path, f"column {field.name!r} is not there")
+            yield pa.table(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, reason: object) -> RunFolderError:
+    """Say which file is damaged, and what to do."""
+    return RunFolderError(
+        f"{path} is damaged: {reason}. Move it away and run the same command again: only its readings are read anew."
+    )
+
+
+def items(folder: Path) -> set[str]:
+    """Ids of the items that have readings."""
+    return {name for table in _tables(folder) for name in table["item_id"].to_pylist()}
+
+
+def frame(folder: Path) -> pd.DataFrame:
+    """Every stored column, one row a reading."""
+    made: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *_tables(folder)]).to_pandas()
+    return made
+
+
+def arrays(
+    folder: Path, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]
+) -> tuple[list[Item], FloatArray, FloatArray]:
+    """Complete items, and their log-probabilities and alias masses, (I, O, K) each.
+
+    Raises
+    ------
+    KeyError, ValueError
+        The readings are not those of these items and orderings.
+    """
+    i_of = {item.id: n for n, item in enumerate(items)}
+    o_of = {(o.values(scores), o.labels): n for n, o in enumerate(orderings)}
+    found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
+    for table in _tables(folder):
+        i = np.array([i_of[name] for name in table["item_id"].to_pylist()], dtype=np.int64)
+        o = np.array([o_of[key] for key in _orderings(table)], dtype=np.int64)
+        if len(set(zip(i.tolist(), o.tolist(), strict=True))) < len(i) or not np.isnan(found[0, i, o]).all():
+            raise ValueError("a reading is there twice")
+        for n, name in enumerate(("logp", "alias_mass")):
+            found[n, i, o] = np.stack(table[name].to_numpy())
+    complete = ~np.isnan(found).any(axis=(0, 2, 3))
+    kept = [item for item, whole in zip(items, complete, strict=True) if whole]
+    return (kept, *found) if len(kept) == len(items) else (kept, *found[:, complete])
+
+
+def _orderings(table: pa.Table) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:
+    for shown, labels in zip(table["ordering"].to_pylist(), table["labels"].to_pylist(), strict=True):
+        yield tuple(shown), None if labels is None else tuple(labels)
