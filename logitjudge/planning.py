@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from logitjudge import store, tokens
-from logitjudge.backends import Backend, Query
+from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Ordering
-from logitjudge.errors import ItemError
+from logitjudge.errors import ItemError, ModelError
 from logitjudge.prompts import MissingField
 from logitjudge.study import Study
 from logitjudge.trie import unique
@@ -83,9 +83,21 @@ def _fed(sizes: Mapping[str, Size], backend: Backend) -> dict[str, int]:
 
 
 def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:
-    """Let the backend prove its path on the run's longest and shortest prompts: those of the items named in `ends`."""
+    """Let the backend prove its path on the run's longest and shortest prompts: those of the items named in `ends`.
+
+    Raises
+    ------
+    ModelError
+        Not even one of these prompts alone fits into the memory.
+    """
     items = {item.id: item for item in asked.itemset.items}
-    backend.prepare(*(asked.queries(backend, [items[ends[which]]]) for which in ("longest", "shortest")))
+    try:
+        backend.prepare(*(asked.queries(backend, [items[ends[which]]]) for which in ("longest", "shortest")))
+    except OutOfMemory as error:
+        raise ModelError(
+            f"the device is out of memory with the prompts of item {ends['longest']!r}, the longest: {error}. "
+            "Use another --device, a smaller --dtype, or leave that item out."
+        ) from error
 
 
 def _ordering(ordering: Ordering, scores: Sequence[int]) -> Json:

@@ -24,6 +24,7 @@ from logitjudge.backends.hf import (
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.proof import Ground, branched, plain, prove
 from logitjudge.backends.hf.sequences import Row, sequences
+from logitjudge.errors import ModelError
 from logitjudge.study import study
 
 
@@ -406,7 +407,20 @@ def test_out_of_memory_halves_the_budget_and_gives_the_same_numbers(llama, monke
     with pytest.warns(UserWarning, match="halved"):
         run = lj.judge(model, tiny_models.items(), tokenizer=tokenizer, device="cpu")
     assert run.provenance["halvings"]
+    assert run.provenance["sessions"][-1]["path"] == "packed"
     np.testing.assert_allclose(run.logp, whole.logp, atol=1e-4)
+
+
+def test_no_memory_for_the_longest_prompt_is_an_error_that_names_its_item(llama, monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(type(llama[0]), "forward", functools.wraps(type(llama[0]).forward)(full))
+    with pytest.raises(
+        ModelError, match="out of memory with the prompts of item '.*', the longest: CUDA out of memory"
+    ):
+        lj.judge(llama[0], tiny_models.items(), tokenizer=llama[1], device="cpu", out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_head_that_is_not_the_models_own_is_not_used(llama, rows, monkeypatch):
