@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from logitjudge.core import FloatArray, Item, Ordering, Readings
@@ -24,7 +23,7 @@ from logitjudge.errors import RunFolderError
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS = 8_192  # of one read, and of one row group
+ROWS = 1_024  # of one read, and of one row group
 _TOKEN = pa.struct([("id", pa.int32()), ("text", pa.string()), ("logp", pa.float64())])
 SCHEMA = pa.schema(
     [
@@ -133,18 +132,26 @@ def _tables(folder: Path) -> Iterator[pa.Table]:
 
 
 def _read(path: Path) -> Iterator[pa.Table]:
-    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     try:
-        batches = ds.dataset(path, schema=SCHEMA, format="parquet").to_batches(
-            batch_size=ROWS, batch_readahead=1, fragment_readahead=1, fragment_scan_options=checked
-        )
-        for batch in batches:
-            for field in SCHEMA:
-                if not field.nullable and batch[field.name].null_count:
-                    raise damaged(path, f"column {field.name!r} is not there")
-            yield pa.table(batch)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(ROWS, row_groups=range(file.num_row_groups), use_threads=False):
+                yield _as_written(path, batch)
     except (OSError, pa.ArrowException) as error:
         raise damaged(path, error) from error
+
+
+def _as_written(path: Path, batch: pa.RecordBatch) -> pa.Table:
+    """Our columns of a batch; one that is missing is null where it may be."""
+    nulls = {
+        name: pa.nulls(len(batch), SCHEMA.field(name).type) for name in SCHEMA.names if name not in batch.schema.names
+    }
+    for field in SCHEMA:
+        if not field.nullable and (field.name in nulls or batch[field.name].null_count):
+            raise damaged(path, f"column {field.name!r} is not there")
+    columns = {
+        name: nulls[name] if name in nulls else batch[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names
+    }
+    return pa.table(columns, schema=SCHEMA)
 
 
 def damaged(path: Path, reason: object) -> RunFolderError:

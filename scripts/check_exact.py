@@ -9,7 +9,6 @@ Only options of one token, whose reading is one log-probability; the tests cover
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import logitjudge as lj
+from logitjudge.report.asked import asked
 
 TOLERANCE = 1e-4  # nats
 
@@ -35,19 +35,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "run")
         options = [f"--{name}={value}" for name, value in vars(args).items()]
-        logitjudge("run", *options, "--dtype=float32", "--device=cpu", f"--out={folder}")
+        command = [sys.executable, "-m", "logitjudge", "run", *options, "--dtype=float32", "--device=cpu"]
+        subprocess.run([*command, f"--out={folder}"], check=True)
         worst, count = compare(args.model, folder)
     print(
         f"{Path(args.model).name}: {count} log-probabilities, largest |difference| from plain {worst:.2g} nats (tolerance {TOLERANCE:g})"
     )
     return int(worst > TOLERANCE)
-
-
-def logitjudge(*words: str) -> str:
-    """Call the command line; give its stdout."""
-    return subprocess.run(
-        [sys.executable, "-m", "logitjudge", *words], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
 
 
 def compare(name: str, folder: Path) -> tuple[float, int]:
@@ -58,7 +52,7 @@ def compare(name: str, folder: Path) -> tuple[float, int]:
     for i, item in enumerate(run.items):
         for o, ordering in enumerate(run.orderings):
             shown = ",".join(map(str, ordering.values(run.scores.tolist())))
-            printed = json.loads(logitjudge("prompts", str(folder), "--item", item.id, "--ordering", shown, "--json"))
+            printed = asked(folder, item.id, shown)
             with torch.inference_mode():
                 logp = model(torch.tensor([printed["context_token_ids"]])).logits[0, -1].double().log_softmax(-1)
             for k, option in enumerate(printed["options"]):
