@@ -39,7 +39,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     ItemError
         No item can be judged.
     """
-    sizes, refused = _survey(asked, backend)
+    sizes, refused = survey(asked, backend)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
     ends = {
@@ -105,7 +105,7 @@ def _ordering(ordering: Ordering, scores: Sequence[int]) -> Json:
     return {"shown": list(ordering.shown), "labels": labels, "values": list(ordering.values(scores))}
 
 
-def _survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
+def survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
     """Size of every item that can be judged, and the others with their reasons."""
     sizes: dict[str, Size] = {}
     refused = []
