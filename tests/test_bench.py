@@ -161,10 +161,12 @@ def test_prompts_of_two_designs_are_read_once_in_float32(fake):
 
 
 def test_batches_are_those_of_a_run(fake):
-    done = fake("--engines", "packed", "--designs", "cyclic", "--limit", 3, "--repeats", 1, "--json")
-    read = next(r for r in done.log if r.get("path") == "packed" and len(r["prompts"]) == 15)
-    assert (read["budget"], read["batches"]) == (64, [5, 5, 5])  # whole items
-    assert [prompt["item"] for prompt in read["prompts"]] == [0] * 5 + [1] * 5 + [2] * 5
+    """Whole items, within the budget by what the path feeds; in the plain path that is every prompt as written."""
+    done = fake("--engines", "plain,packed", "--designs", "cyclic", "--limit", 3, "--repeats", 1, "--json")
+    read = {r["path"]: r for r in done.log if r["op"] == "read" and len(r["prompts"]) == 15}
+    assert (read["packed"]["budget"], read["packed"]["batches"]) == (8_000, [10, 5])
+    assert (read["plain"]["budget"], read["plain"]["batches"]) == (8_000, [5, 5, 5])
+    assert [prompt["item"] for prompt in read["packed"]["prompts"]] == [0] * 5 + [1] * 5 + [2] * 5
 
 
 def test_the_table_says_what_was_scaled(fake):

@@ -60,7 +60,7 @@ class Engine:
         prompts = work.prompts(which)
         own: Json = {}
         if self.budget is not None:
-            own = {"path": self.name, "budget": self.budget, "batches": work.batches(self.budget, which)}
+            own = {"path": self.name, "budget": self.budget, "batches": work.batches(self.name, self.budget, which)}
         reply = self.child.ask("read", prompts=prompts, **own)
         logp = np.array(reply["logp"], np.float64)
         if logp.shape != (len(prompts), len(prompts[0]["tails"])) or not np.isfinite(logp).all():

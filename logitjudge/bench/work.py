@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -48,14 +49,11 @@ class Work:
         number = {name: n for n, name in enumerate(self.sizes)}
         return [_prompt(query, number[query.item.id]) for query in self._some(which)]
 
-    def batches(self, budget: int, which: Sequence[int] | None = None) -> list[int]:
-        """Numbers of prompts that a run with this token budget reads at once: whole items."""
-        count: dict[str, int] = {}
-        written: dict[str, int] = {}
-        for query in self._some(which):
-            count[query.item.id] = count.get(query.item.id, 0) + 1
-            written[query.item.id] = written.get(query.item.id, 0) + query.length
-        return [sum(count[name] for name in batch) for batch in planning.plan(written, budget)]
+    def batches(self, path: str, budget: int, which: Sequence[int] | None = None) -> list[int]:
+        """Numbers of prompts that a run by this path and with this token budget reads at once: whole items."""
+        count = Counter(query.item.id for query in self._some(which))
+        fed = planning.fed({name: size for name, size in self.sizes.items() if name in count}, path)
+        return [sum(count[name] for name in batch) for batch in planning.plan(fed, budget)]
 
     def of_item(self, longest: bool) -> list[Json]:
         """Prompts of the item with the longest prompt, or the shortest."""
