@@ -39,7 +39,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     ItemError
         No item can be judged.
     """
-    sizes, refused = _survey(asked, backend)
+    sizes, refused = survey(asked, backend)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
     ends = {
@@ -67,7 +67,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "unique_tokens": sum(alone) if alone else None,
         **{which: {"item": name, "length": sizes[name].longest} for which, name in ends.items()},
         "budget": budget,
-        "batches": [len(batch) for batch in plan(_fed(sizes, backend), budget)],
+        "batches": [len(batch) for batch in plan(fed(sizes, backend.provenance().get("path")), budget)],
         "halvings": [],
         "sessions": [],
         "finished": None,
@@ -76,9 +76,9 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     return head, refused
 
 
-def _fed(sizes: Mapping[str, Size], backend: Backend) -> dict[str, int]:
+def fed(sizes: Mapping[str, Size], path: str | None) -> dict[str, int]:
     """Tokens that each item feeds to the model: the packed path feeds once what its prompts share."""
-    packed = backend.provenance().get("path") == "packed"
+    packed = path == "packed"
     return {name: size.unique if packed and size.unique else size.written for name, size in sizes.items()}
 
 
@@ -105,7 +105,7 @@ def _ordering(ordering: Ordering, scores: Sequence[int]) -> Json:
     return {"shown": list(ordering.shown), "labels": labels, "values": list(ordering.values(scores))}
 
 
-def _survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
+def survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
     """Size of every item that can be judged, and the others with their reasons."""
     sizes: dict[str, Size] = {}
     refused = []

@@ -187,10 +187,10 @@ def option_logp(
     >>> [round(math.exp(x), 3) for x in made]
     [0.25, 0.25]
     """
-    return [_along(tail, step) + _not_another(tail, tails, step, rest) for tail in tails]
+    return [along(tail, step) + _not_another(tail, tails, step, rest) for tail in tails]
 
 
-def _along(tail: Path, step: Mapping[tuple[Path, int], float]) -> float:
+def along(tail: Path, step: Mapping[tuple[Path, int], float]) -> float:
     """Log P(tail | context)."""
     return math.fsum(step[tail[:depth], tail[depth]] for depth in range(len(tail)))
 

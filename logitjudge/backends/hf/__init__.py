@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,7 @@ from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.packed import run_packed
 from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.proof import Ground, Proof, Run, prove
-from logitjudge.backends.hf.sequences import harvest, sequences
+from logitjudge.backends.hf.sequences import Row, harvest, sequences
 from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
@@ -89,14 +89,8 @@ class HFJudge:
 
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Check the float32 head against the model's own logits, and take the fastest path that is proven."""
-        rows = sequences(shortest)
-        self._check_head(rows[0].ids)
-        ground = Ground(self.forward, sequences(longest), rows)
-        self.tokens_per_second = self._pace(sequences(longest)[0].ids)
         self.path, self.proof, self.refused_paths = "plain", Proof(True, "every prompt alone"), []
-        for name, run in PATHS.items():
-            with quiet():
-                proof = prove(run, ground)
+        for name, proof in self.proofs(longest, shortest):
             if proof.ok:
                 self.path, self.proof = name, proof
                 return
@@ -107,6 +101,17 @@ class HFJudge:
         start = time.perf_counter()
         self.forward.logp(self.forward.tensor([ids]), [len(ids) - 1]).cpu()
         return len(ids) / (time.perf_counter() - start)
+
+    def proofs(self, longest: Sequence[Query], shortest: Sequence[Query]) -> Iterator[tuple[str, Proof]]:
+        """Check the float32 head and take the pace, then prove path after path, the fastest first."""
+        rows = sequences(shortest)
+        self._check_head(rows[0].ids)
+        self.tokens_per_second = self._pace(sequences(longest)[0].ids)
+        ground = Ground(self.forward, sequences(longest), rows)
+        for name, run in PATHS.items():
+            with quiet():
+                proof = prove(run, ground)
+            yield name, proof
 
     def _check_head(self, ids: Sequence[int]) -> None:
         """The float32 head must be the model's own head, but for rounding; otherwise the model's own is used."""
@@ -132,12 +137,16 @@ class HFJudge:
 
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read queries by the proven path."""
+        return self._harvest(queries, self.run(queries, budget))
+
+    def run(self, queries: Sequence[Query], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
+        """Run queries by the path that was chosen; what comes out is for `sequences.harvest`."""
         rows = sequences(queries)
         if self.path == "packed":
-            return self._harvest(queries, run_packed(self.forward, rows, budget))
+            return run_packed(self.forward, rows, budget)
         if self.path == "shared":
-            return self._harvest(queries, run_shared(self.forward, rows, budget, [query.item.id for query in queries]))
-        return self._harvest(queries, run_plain(self.forward, rows, budget))
+            return run_shared(self.forward, rows, budget, [query.item.id for query in queries])
+        return run_plain(self.forward, rows, budget)
 
     def read_plain(self, queries: Sequence[Query]) -> Readings | None:
         """Read queries by the plain path; None where `read` does so itself."""

@@ -14,7 +14,7 @@ import torch
 
 from logitjudge.backends import Query
 from logitjudge.core import Readings, TopToken
-from logitjudge.tokens import Path, Resolved, nodes, option_logp, walks
+from logitjudge.tokens import Path, Resolved, along, nodes, option_logp, walks
 
 TOP = 10  # off-scale tokens kept of each prompt
 
@@ -106,6 +106,11 @@ class Harvest:
             for token, value in pairs
             if token not in begins and value > -math.inf
         ][:TOP]
+
+    def tails(self) -> list[list[float]]:
+        """(B, K) log-probability of every option's tail, in nats, whatever follows it: no event, which engines differ in."""
+        pairs = zip(self._tokens, self._found, strict=True)
+        return [[along(tail, found.step) for tail in tokens.tails] for tokens, found in pairs]
 
     def readings(self) -> Readings:
         """Readings of all queries, in order."""

@@ -34,6 +34,12 @@ def run_shared(
         yield from _group(forward, list(group), budget)
 
 
+def run_batched(forward: Forward, rows: Sequence[Row], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
+    """Run rows as plain prompts in right-padded batches that share nothing: what `bench` compares the other paths with."""
+    for chunk in _chunks(rows, 0, budget):
+        yield from zip(chunk, batch(forward, chunk, 0, None), strict=True)
+
+
 def _group(forward: Forward, rows: Sequence[Row], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
     start = min(common_prefix([row.ids for row in rows]), min(row.places[0][0] for row in rows)) if len(rows) > 1 else 0
     trunk = forward.trunk(rows[0].ids[:start]) if start else None
