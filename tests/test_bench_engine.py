@@ -77,7 +77,7 @@ def test_an_unknown_engine_is_named():
 
 @pytest.mark.vllm
 def test_vllm_reads_what_transformers_says(tmp_path):
-    folder = tiny_models.save(tmp_path / "model")
+    folder = tiny_models.save(tmp_path / "model", "llama-wide")
     python = os.environ.get("LOGITJUDGE_VLLM_PYTHON", SCRIPT.parent.parent / ".venv-vllm" / "bin" / "python")
     words = [python, SCRIPT, "--engine=vllm", f"--model={folder}", "--dtype=float32", "--device=cpu"]
     prompts = [{"context": list(range(10, 60)), "tails": [[70], [71, 72], [71, 73]]}, PROMPTS[1]]

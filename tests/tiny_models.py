@@ -32,6 +32,7 @@ EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
 QWEN_EXPERTS = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks are shorter than the prompts
     "llama": ("llama", {}),
+    "llama-wide": ("llama", {"head_dim": 32}),  # the narrowest heads that vLLM takes on a CPU
     "qwen2": ("qwen2", {}),
     "qwen2-window": ("qwen2", {"use_sliding_window": True, "max_window_layers": 2, **WINDOW}),
     "qwen3": ("qwen3", {"head_dim": 8}),
