@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from logitjudge.backends import Query
-from logitjudge.core import Readings, TopToken
-from logitjudge.tokens import Path, Resolved, along, nodes, option_logp, walks
-
-TOP = 10  # off-scale tokens kept of each prompt
+from logitjudge.backends._harvest import Harvest, resolved
+from logitjudge.core import Readings
+from logitjudge.tokens import Path, walks
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,73 +51,31 @@ def sequences(queries: Sequence[Query]) -> list[Row]:
     return made
 
 
-def resolved(query: Query) -> Resolved:
-    """The query's tokens, which a backend with a tokenizer always has."""
-    assert query.tokens is not None
-    return query.tokens
-
-
-@dataclass(slots=True)
-class _Found:
-    """What has been read of one query so far."""
-
-    step: dict[tuple[Path, int], float] = field(default_factory=dict)
-    rest: dict[Path, float] = field(default_factory=dict)
-    alias: list[float] = field(default_factory=list)
-    top: list[TopToken] = field(default_factory=list)
-
-
-class Harvest:
-    """Collects log-probabilities of a batch of queries, and makes readings of them.
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A place seen whole.
 
     Parameters
     ----------
-    queries
-        The batch.
-    decode
-        Token ids to text, for the top tokens.
+    logp
+        (V,) log-probabilities.
     """
 
-    def __init__(self, queries: Sequence[Query], decode: Callable[[Sequence[int]], str]) -> None:
-        self._tokens = [resolved(query) for query in queries]
-        self._nodes = [nodes(tokens.tails) for tokens in self._tokens]
-        self._found = [_Found() for _ in queries]
-        self._decode = decode
+    logp: torch.Tensor
 
-    def add(self, number: int, path: Path, logp: torch.Tensor) -> None:
-        """Take what is needed of the (V,) log-probabilities behind `path` of query `number`."""
-        found, tokens = self._found[number], self._tokens[number]
-        wanted = self._nodes[number][path]
-        found.step.update(zip(((path, token) for token in wanted), logp[wanted].tolist(), strict=True))
-        if path == ():
-            found.alias = [math.fsum(logp[list(ids)].exp().tolist()) if ids else 0.0 for ids in tokens.aliases]
-            found.top = self._top(logp, set(wanted))
-        else:
-            found.rest[path] = float(
-                logp.index_fill(0, torch.tensor(wanted, device=logp.device), -math.inf).logsumexp(0)
-            )
+    def of(self, ids: Sequence[int]) -> list[float]:
+        """Those of some tokens."""
+        found: list[float] = self.logp[list(ids)].tolist() if ids else []
+        return found
 
-    def _top(self, logp: torch.Tensor, begins: set[int]) -> list[TopToken]:
-        values, ids = logp.topk(min(TOP + len(begins), len(logp)))
-        pairs = zip(ids.tolist(), values.tolist(), strict=True)
-        return [
-            TopToken(token, self._decode([token]), value)
-            for token, value in pairs
-            if token not in begins and value > -math.inf
-        ][:TOP]
+    def rest(self, ids: Sequence[int]) -> float:
+        """Log of the probability of all other tokens together."""
+        return float(self.logp.index_fill(0, torch.tensor(ids, device=self.logp.device), -math.inf).logsumexp(0))
 
-    def tails(self) -> list[list[float]]:
-        """(B, K) log-probability of every option's tail, in nats, whatever follows it: no event, which engines differ in."""
-        pairs = zip(self._tokens, self._found, strict=True)
-        return [[along(tail, found.step) for tail in tokens.tails] for tokens, found in pairs]
-
-    def readings(self) -> Readings:
-        """Readings of all queries, in order."""
-        logp = [
-            option_logp(tokens.tails, found.step, found.rest)
-            for tokens, found in zip(self._tokens, self._found, strict=True)
-        ]
-        return Readings(logp, [found.alias for found in self._found], tuple(tuple(found.top) for found in self._found))  # type: ignore[arg-type]
+    def top(self, count: int) -> list[tuple[int, float]]:
+        """The most probable tokens."""
+        values, ids = self.logp.topk(min(count, len(self.logp)))
+        return list(zip(ids.tolist(), values.tolist(), strict=True))
 
 
 def harvest(
@@ -128,5 +85,5 @@ def harvest(
     found = Harvest(queries, decode)
     for row, logp in rows:
         for (_, path), here in zip(row.places, logp, strict=True):
-            found.add(row.query, path, here)
+            found.add(row.query, path, Whole(here))
     return found.readings()

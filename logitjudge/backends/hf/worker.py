@@ -25,8 +25,9 @@ import torch
 
 from logitjudge import models
 from logitjudge.backends import Query, hf
+from logitjudge.backends._harvest import Harvest
 from logitjudge.backends.hf.forward import Forward
-from logitjudge.backends.hf.sequences import Harvest, Row, sequences
+from logitjudge.backends.hf.sequences import Row, Whole, sequences
 from logitjudge.backends.hf.shared import run_batched
 from logitjudge.core import Item, Level, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError
@@ -92,7 +93,7 @@ class Worker:
         found = Harvest(queries, self._judge.tokenizer.decode)
         for row, logp in self._run(path, queries, budget):
             for (_, place), here in zip(row.places, logp, strict=True):
-                found.add(row.query, place, here)
+                found.add(row.query, place, Whole(here))
         return found.tails()
 
     def _run(self, path: str, queries: Sequence[Query], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
