@@ -15,6 +15,7 @@ from logitjudge.backends.hf import (
     PATHS,
     HFJudge,
     forward as forward_module,
+    head as head_module,
     masks as masks_module,
     packed as packed_module,
     proof as proof_module,
@@ -430,6 +431,34 @@ def test_a_head_that_is_not_the_models_own_is_not_used(llama, rows, monkeypatch)
     monkeypatch.setattr(torch, "cat", lambda parts, dim=0, cat=torch.cat: cat([part * 1.5 for part in parts], dim))
     backend._check_head(rows[0].ids)
     assert backend.provenance()["head"] == "the model's own"
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1.001), (torch.bfloat16, 1.05)])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "granite"])  # the last three scale or cap logits
+def test_a_head_scaled_again_is_noticed_at_start(name, dtype, scale, monkeypatch):
+    model, tokenizer = tiny_models.judge(name)
+    backend = models.open_backend(models.parse(model.to(dtype), tokenizer=tokenizer))
+    asked = study(tiny_models.items(1))
+    queries = asked.queries(backend, asked.itemset.items)
+    project = head_module._project
+    monkeypatch.setattr(head_module, "_project", lambda *args: project(*args) * scale)
+    backend.prepare(queries, queries)
+    assert backend.provenance()["head"] == "the model's own"
+    context = queries[0].tokens.context
+    with torch.inference_mode():
+        own = model(input_ids=torch.tensor([context]), use_cache=False).logits[0, -1].float().log_softmax(-1)
+    expected = [float(own[tail[0]]) for tail in queries[0].tokens.tails]
+    np.testing.assert_allclose(backend.read_plain(queries[:1]).logp[0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "granite"])
+def test_a_right_head_is_used(name):
+    model, tokenizer = tiny_models.judge(name)
+    backend = models.open_backend(models.parse(model.to(torch.bfloat16), tokenizer=tokenizer))
+    asked = study(tiny_models.items(1))
+    queries = asked.queries(backend, asked.itemset.items)
+    backend._check_head(queries[0].tokens.context)
+    assert backend.provenance()["head"] == "float32"
 
 
 def test_nan_weights_are_an_error_not_a_number(llama):
