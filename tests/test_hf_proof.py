@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 import logitjudge as lj
 from logitjudge import models
@@ -331,56 +331,22 @@ def test_a_model_that_ignores_the_cache_is_plain(path, llama, rows, monkeypatch)
     assert "this model ignores the cache" in found.reason
 
 
-ROPES = {
-    "longrope": (
-        "phi3",
-        {
-            "rope_type": "longrope",
-            "rope_theta": 10000.0,
-            "short_factor": [1.0] * 4,
-            "long_factor": [4.0] * 4,
-            "original_max_position_embeddings": 64,
-        },
-    ),
-    "dynamic": ("llama", {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}),
-}
-
-
-@pytest.mark.parametrize("rope", sorted(ROPES))
-def test_a_rope_that_changes_with_the_length_gets_no_cache(rope, tmp_path):
-    kind, parameters = ROPES[rope]
-    tokenizer = tiny_models.tokenizer()
-    length = (
-        {"max_position_embeddings": 4096, "original_max_position_embeddings": 64}
-        if rope == "longrope"
-        else {"max_position_embeddings": 64}
-    )
-    config = AutoConfig.for_model(
-        kind,
-        **{
-            **tiny_models.COMMON,
-            **length,
-            "vocab_size": len(tokenizer),
-            "rope_parameters": parameters,
-            "sliding_window": None,
-        },
-    )
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    twin_module.strengthen(model)
-    model.eval()
+@pytest.mark.parametrize("name", sorted(tiny_models.ROPES))
+def test_a_rope_that_changes_with_the_length_gets_no_cache(name):
+    """Nor do longer prompts move shorter ones: each is what a model says that has met no other prompt."""
+    model, tokenizer = tiny_models.judge(name)
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
-    items = tiny_models.items(1)
-    asked = study(items)
-    queries = asked.queries(backend, items)
+    items = tiny_models.items(3)
+    queries = [query for item in reversed(items) for query in study(items).queries(backend, [item])[:2]]
     backend.prepare(queries, queries)
     assert backend.path == "plain"
     assert [refused["path"] for refused in backend.refused_paths] == ["packed", "shared"]
-    assert all(rope in refused["reason"] for refused in backend.refused_paths)
-    read = backend.read(queries[:2], 10_000)
-    for query, logp in zip(queries[:2], read.logp, strict=True):
+    assert all(f"rope of type {name.split('-')[1]}" in refused["reason"] for refused in backend.refused_paths)
+    read = backend.read(queries, 10_000)
+    for query, logp in zip(queries, read.logp, strict=True):
+        fresh = tiny_models.judge(name)[0]
         with torch.inference_mode():
-            expected = model(input_ids=torch.tensor([query.tokens.context])).logits[0, -1].log_softmax(-1)
+            expected = fresh(input_ids=torch.tensor([query.tokens.context])).logits[0, -1].log_softmax(-1)
         np.testing.assert_allclose(logp, expected[[tail[0] for tail in query.tokens.tails]], atol=1e-4)
 
 

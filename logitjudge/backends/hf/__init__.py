@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from logitjudge.backends import Query
-from logitjudge.backends.hf.facts import facts
+from logitjudge.backends.hf.facts import facts, longest
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.packed import run_packed
@@ -65,8 +65,7 @@ class HFJudge:
         self.proof = Proof(False, "not proven yet")
         self.refused_paths: list[dict[str, str]] = []
         self.tokens_per_second: float | None = None
-        text = model.config.get_text_config()
-        self.max_length: int | None = getattr(text, "max_position_embeddings", None)
+        self.max_length = longest(model.config)
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, dtype, path and proof, hashes of tokenizer and chat template."""

@@ -51,6 +51,7 @@ class Forward:
         names = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.24 renamed it
         self._keeps = "logits_to_keep" in names
+        self._ropes = [m for m in model.modules() if "dynamic" in str(getattr(m, "rope_type", ""))]
 
     def tensor(self, values: Sequence[Any]) -> torch.Tensor:
         """An integer tensor where the model takes its inputs."""
@@ -67,11 +68,21 @@ class Forward:
             inputs |= {"use_cache": False}
         if self._keeps:
             inputs["logits_to_keep"] = torch.tensor(keep, dtype=torch.long, device=self._keep_device)
+        for (
+            rope
+        ) in self._ropes:  # one that scales with the length keeps the longest it has met: no prompt may move another
+            rope.max_seq_len_cached = 0
         with memory_guard(), float32_head(self.model) if self.exact_head else contextlib.nullcontext():
             logits = self.model(input_ids=ids, **inputs).logits
             if not self._keeps:
                 logits = logits[:, list(keep)]
             return torch.log_softmax(logits.float(), dim=-1)
+
+    def _forget_lengths(self) -> None:
+        """Let no prompt move a shorter one: a dynamic rope keeps the frequencies of the longest that it has met."""
+        for rope in self._ropes:
+            for name in [name for name in vars(rope) if name.endswith("max_seq_len_cached")]:
+                setattr(rope, name, 0)
 
     def trunk(self, ids: Sequence[int]) -> DynamicCache:
         """Keys and values of a prefix, in a cache without the configuration: windows stay in the mask."""
