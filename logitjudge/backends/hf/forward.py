@@ -51,6 +51,7 @@ class Forward:
         names = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.24 renamed it
         self._keeps = "logits_to_keep" in names
+        self._ropes = [m for m in model.modules() if "dynamic" in str(getattr(m, "rope_type", ""))]
 
     def tensor(self, values: Sequence[Any]) -> torch.Tensor:
         """An integer tensor where the model takes its inputs."""
@@ -82,9 +83,16 @@ class Forward:
             inputs |= {"use_cache": False}
         if self._keeps:
             inputs["logits_to_keep"] = torch.tensor(keep, dtype=torch.long, device=self._keep_device)
+        self._forget_lengths()
         with memory_guard(), float32_head(self.model) if exact else contextlib.nullcontext():
             logits: torch.Tensor = self.model(input_ids=ids, **inputs).logits
             return logits if self._keeps else logits[:, list(keep)]
+
+    def _forget_lengths(self) -> None:
+        """Let no prompt move a shorter one: a dynamic rope keeps the frequencies of the longest that it has met."""
+        for rope in self._ropes:
+            for name in [name for name in vars(rope) if name.endswith("max_seq_len_cached")]:
+                setattr(rope, name, 0)
 
     def trunk(self, ids: Sequence[int]) -> DynamicCache:
         """Keys and values of a prefix, in a cache without the configuration: windows stay in the mask."""
