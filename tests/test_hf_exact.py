@@ -1,5 +1,6 @@
 """Readings of the transformers backend against plain forwards that know nothing of our code."""
 
+import copy
 import json
 import math
 import subprocess
@@ -14,6 +15,7 @@ from tokenizers.processors import TemplateProcessing
 import logitjudge as lj
 from logitjudge import models, prompts
 from logitjudge.backends.hf import HFJudge
+from logitjudge.backends.hf.facts import longest
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Item, Level, Message, Rubric
 from logitjudge.study import study
@@ -58,6 +60,7 @@ def brute_force(model, context, tails):
 @pytest.mark.parametrize("name", sorted(tiny_models.ARCHITECTURES))
 def test_every_reading_is_the_plain_forward(name, template):
     model, tokenizer = tiny_models.judge(name)
+    untouched = copy.deepcopy(model)
     items = tiny_models.items()
     run = lj.judge(model, items, tokenizer=tokenizer, template=template, device="cpu")
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer, date=run.provenance["started"]))
@@ -65,7 +68,7 @@ def test_every_reading_is_the_plain_forward(name, template):
     for i, item in enumerate(items):
         for o, ordering in enumerate(run.orderings):
             tokens = asked.query(backend, item, ordering).tokens
-            logp = plain_logp(model, tokens.context)[-1]
+            logp = plain_logp(copy.deepcopy(untouched), tokens.context)[-1]  # some ropes remember
             expected = [float(logp[tail[0]]) for tail in tokens.tails]
             assert {len(tail) for tail in tokens.tails} == {1}
             np.testing.assert_allclose(run.logp[i, o], expected, atol=1e-4)
@@ -79,11 +82,19 @@ def test_path_of_architecture(name, template):
     queries = asked.queries(backend, asked.itemset.items)
     backend.prepare(queries, queries)
     known = backend.provenance()
-    expected = "plain" if name in tiny_models.RECURRENT else "shared" if name in tiny_models.ALIBI else "packed"
+    alone = tiny_models.RECURRENT | tiny_models.ROPES
+    expected = "plain" if name in alone else "shared" if name in tiny_models.ALIBI else "packed"
     order = ["packed", "shared", "plain"]
     assert known["path"] == expected, known
     assert [refused["path"] for refused in known["refused_paths"]] == order[: order.index(expected)]
     assert known["proof"]["ok"]
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("llama", 4096), ("phi3-longrope", 4096), ("llama-dynamic", 256), ("bloom", None)]
+)
+def test_longest_prompt(name, most):
+    assert longest(tiny_models.judge(name)[0].config) == most
 
 
 SCALES = {

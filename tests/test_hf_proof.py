@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 import logitjudge as lj
 from logitjudge import models
@@ -15,6 +15,7 @@ from logitjudge.backends.hf import (
     PATHS,
     HFJudge,
     forward as forward_module,
+    head as head_module,
     masks as masks_module,
     packed as packed_module,
     proof as proof_module,
@@ -236,7 +237,7 @@ def test_a_mask_without_windows_or_chunks_is_refused(name, monkeypatch):
 def test_a_boolean_mask_under_eager_is_refused(monkeypatch):
     tokenizer = tiny_models.tokenizer()
     model = tiny_models.model("gemma2", len(tokenizer), "eager")
-    monkeypatch.setattr(masks_module, "_writer", lambda _: lambda sees: sees[None, None])
+    monkeypatch.setattr(masks_module, "_writer", lambda _: masks_module._shown)
     assert "on a tiny twin it differs" in proven("packed", model, rows_of(model, tokenizer)).reason
 
 
@@ -330,56 +331,22 @@ def test_a_model_that_ignores_the_cache_is_plain(path, llama, rows, monkeypatch)
     assert "this model ignores the cache" in found.reason
 
 
-ROPES = {
-    "longrope": (
-        "phi3",
-        {
-            "rope_type": "longrope",
-            "rope_theta": 10000.0,
-            "short_factor": [1.0] * 4,
-            "long_factor": [4.0] * 4,
-            "original_max_position_embeddings": 64,
-        },
-    ),
-    "dynamic": ("llama", {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}),
-}
-
-
-@pytest.mark.parametrize("rope", sorted(ROPES))
-def test_a_rope_that_changes_with_the_length_gets_no_cache(rope, tmp_path):
-    kind, parameters = ROPES[rope]
-    tokenizer = tiny_models.tokenizer()
-    length = (
-        {"max_position_embeddings": 4096, "original_max_position_embeddings": 64}
-        if rope == "longrope"
-        else {"max_position_embeddings": 64}
-    )
-    config = AutoConfig.for_model(
-        kind,
-        **{
-            **tiny_models.COMMON,
-            **length,
-            "vocab_size": len(tokenizer),
-            "rope_parameters": parameters,
-            "sliding_window": None,
-        },
-    )
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    twin_module.strengthen(model)
-    model.eval()
+@pytest.mark.parametrize("name", sorted(tiny_models.ROPES))
+def test_a_rope_that_changes_with_the_length_gets_no_cache(name):
+    """Nor do longer prompts move shorter ones: each is what a model says that has met no other prompt."""
+    model, tokenizer = tiny_models.judge(name)
     backend = models.open_backend(models.parse(model, tokenizer=tokenizer))
-    items = tiny_models.items(1)
-    asked = study(items)
-    queries = asked.queries(backend, items)
+    items = tiny_models.items(3)
+    queries = [query for item in reversed(items) for query in study(items).queries(backend, [item])[:2]]
     backend.prepare(queries, queries)
     assert backend.path == "plain"
     assert [refused["path"] for refused in backend.refused_paths] == ["packed", "shared"]
-    assert all(rope in refused["reason"] for refused in backend.refused_paths)
-    read = backend.read(queries[:2], 10_000)
-    for query, logp in zip(queries[:2], read.logp, strict=True):
+    assert all(f"rope of type {name.split('-')[1]}" in refused["reason"] for refused in backend.refused_paths)
+    read = backend.read(queries, 10_000)
+    for query, logp in zip(queries, read.logp, strict=True):
+        fresh = tiny_models.judge(name)[0]
         with torch.inference_mode():
-            expected = model(input_ids=torch.tensor([query.tokens.context])).logits[0, -1].log_softmax(-1)
+            expected = fresh(input_ids=torch.tensor([query.tokens.context])).logits[0, -1].log_softmax(-1)
         np.testing.assert_allclose(logp, expected[[tail[0] for tail in query.tokens.tails]], atol=1e-4)
 
 
@@ -426,10 +393,38 @@ def test_no_memory_for_the_longest_prompt_is_an_error_that_names_its_item(llama,
 def test_a_head_that_is_not_the_models_own_is_not_used(llama, rows, monkeypatch):
     model, tokenizer = llama
     backend = models.open_backend(models.parse(copy.deepcopy(model).to(torch.bfloat16), tokenizer=tokenizer))
-    monkeypatch.setattr("logitjudge.backends.hf.head.CHUNK", 1)
+    monkeypatch.setattr("logitjudge.backends.hf.head.CHUNK", {"cpu": 1})
     monkeypatch.setattr(torch, "cat", lambda parts, dim=0, cat=torch.cat: cat([part * 1.5 for part in parts], dim))
     backend._check_head(rows[0].ids)
     assert backend.provenance()["head"] == "the model's own"
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1.001), (torch.bfloat16, 1.05)])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "granite"])  # the last three scale or cap logits
+def test_a_head_scaled_again_is_noticed_at_start(name, dtype, scale, monkeypatch):
+    model, tokenizer = tiny_models.judge(name)
+    backend = models.open_backend(models.parse(model.to(dtype), tokenizer=tokenizer))
+    asked = study(tiny_models.items(1))
+    queries = asked.queries(backend, asked.itemset.items)
+    project = head_module._project
+    monkeypatch.setattr(head_module, "_project", lambda *args: project(*args) * scale)
+    backend.prepare(queries, queries)
+    assert backend.provenance()["head"] == "the model's own"
+    context = queries[0].tokens.context
+    with torch.inference_mode():
+        own = model(input_ids=torch.tensor([context]), use_cache=False).logits[0, -1].float().log_softmax(-1)
+    expected = [float(own[tail[0]]) for tail in queries[0].tokens.tails]
+    np.testing.assert_allclose(backend.read_plain(queries[:1]).logp[0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "granite"])
+def test_a_right_head_is_used(name):
+    model, tokenizer = tiny_models.judge(name)
+    backend = models.open_backend(models.parse(model.to(torch.bfloat16), tokenizer=tokenizer))
+    asked = study(tiny_models.items(1))
+    queries = asked.queries(backend, asked.itemset.items)
+    backend._check_head(queries[0].tokens.context)
+    assert backend.provenance()["head"] == "float32"
 
 
 def test_nan_weights_are_an_error_not_a_number(llama):

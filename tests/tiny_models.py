@@ -29,6 +29,7 @@ COMMON = {
 UNLIMITED = {"bloom", "mamba"}  # their configurations know no longest prompt
 WINDOW = {"sliding_window": 16}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
+ROPE = {"rope_theta": 10000.0, "original_max_position_embeddings": 64}
 QWEN_EXPERTS = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks are shorter than the prompts
     "llama": ("llama", {}),
@@ -52,6 +53,27 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks a
     "olmo3-window": ("olmo3", WINDOW),
     "phi3": ("phi3", {"sliding_window": None}),
     "phi3-window": ("phi3", WINDOW),
+    "phi3-longrope": (
+        "phi3",
+        {
+            "sliding_window": None,
+            "original_max_position_embeddings": 64,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 10000.0,
+                "short_factor": [1.0] * 4,
+                "long_factor": [4.0] * 4,
+                "original_max_position_embeddings": 64,
+            },
+        },
+    ),
+    "llama-dynamic": (
+        "llama",
+        {
+            "max_position_embeddings": 64,
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
+        },
+    ),
     "falcon": ("falcon", {"alibi": False}),
     "falcon-alibi": ("falcon", {"alibi": True}),
     "bloom": ("bloom", {"n_layer": 4, "n_head": 4}),
@@ -85,6 +107,19 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks a
         "llama4_text",
         {"head_dim": 8, "attention_chunk_size": 16, "intermediate_size_mlp": 64, "num_local_experts": 2},
     ),
+    "llama-llama3": (
+        "llama",
+        {
+            "rope_parameters": {
+                **ROPE,
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+            },
+        },
+    ),
+    "llama-yarn": ("llama", {"rope_parameters": {**ROPE, "rope_type": "yarn", "factor": 4.0}}),
     "mamba": ("mamba", {"state_size": 8}),
     "mamba2": (
         "mamba2",
@@ -129,8 +164,9 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {  # windows and chunks a
     ),
 }
 ALIBI = {"falcon-alibi", "bloom", "mpt"}  # positions stand in a bias that knows no tree
+ROPES = {"phi3-longrope", "llama-dynamic"}  # their frequencies change with the length, beyond 64 tokens
 RECURRENT = {"mamba", "mamba2", "jamba", "falcon-h1", "lfm2", "qwen3-next"}
-PACKED = sorted(ARCHITECTURES.keys() - ALIBI - RECURRENT)
+PACKED = sorted(ARCHITECTURES.keys() - ALIBI - ROPES - RECURRENT)
 
 
 def tokenizer(merges: tuple[str, ...] = (), chat: bool = True) -> PreTrainedTokenizerFast:

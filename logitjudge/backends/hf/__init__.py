@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from logitjudge.backends import Query
-from logitjudge.backends.hf.facts import facts
+from logitjudge.backends.hf.facts import facts, longest
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.packed import run_packed
@@ -30,6 +30,9 @@ MOST = {  # tokens of one pass, (CPU, GPU): what more would cost in masked atten
     "shared": (8_192, 65_536),
 }
 HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
+HEAD_SLOPE = (
+    0.01  # of the whole vocabulary: where a model's logits lie close together, the nats above hide a wrong scale
+)
 
 
 def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
@@ -62,8 +65,7 @@ class HFJudge:
         self.proof = Proof(False, "not proven yet")
         self.refused_paths: list[dict[str, str]] = []
         self.tokens_per_second: float | None = None
-        text = model.config.get_text_config()
-        self.max_length: int | None = getattr(text, "max_position_embeddings", None)
+        self.max_length = longest(model.config)
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, dtype, path and proof, hashes of tokenizer and chat template."""
@@ -123,7 +125,8 @@ class HFJudge:
         if not torch.isfinite(ours).all():
             raise ModelError("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
         likely = ours.topk(min(20, len(ours))).indices
-        if float((ours - theirs)[likely].abs().max()) > HEAD_TOLERANCE.get(self.model.dtype, 0.4):
+        near = float((ours - theirs)[likely].abs().max()) <= HEAD_TOLERANCE.get(self.model.dtype, 0.4)
+        if not (near and abs(_slope(ours, theirs) - 1) <= HEAD_SLOPE):
             self.forward = own
 
     def token_budget(self) -> int:
@@ -156,3 +159,9 @@ class HFJudge:
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
         return harvest(queries, rows, self.tokenizer.decode)
+
+
+def _slope(one: torch.Tensor, other: torch.Tensor) -> float:
+    """By how much `one` rises, on average over the vocabulary, where `other` rises by 1: what a wrong scale changes."""
+    one, other = one - one.mean(), other - other.mean()
+    return float((one @ other) / (other @ other))

@@ -18,7 +18,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 BLOCK = 128  # queries
 
-Blocks = list[tuple[torch.Tensor, torch.Tensor]]
+Keys = torch.Tensor | slice
+Blocks = list[tuple[Keys, torch.Tensor]]
 
 
 @contextlib.contextmanager
@@ -67,9 +68,15 @@ def blocks(mask: torch.Tensor, dtype: torch.dtype) -> Blocks:
     """(1, 1, n, m) boolean mask -> for each block of queries the keys that one of them sees, and their additive mask."""
     made = []
     for sees in torch.split(mask[0, 0], BLOCK):
-        keys = sees.any(0).nonzero()[:, 0]
-        made.append((keys, torch.zeros(len(sees), len(keys), dtype=dtype).masked_fill_(~sees[:, keys], -math.inf)))
+        keys = _keys(sees.any(0))
+        made.append((keys, torch.zeros_like(sees[:, keys], dtype=dtype).masked_fill_(~sees[:, keys], -math.inf)))
     return made
+
+
+def _keys(seen: torch.Tensor) -> Keys:
+    """Keys that are seen: the first ones, which need no copy, or a list."""
+    keys = seen.nonzero()[:, 0]
+    return slice(len(keys)) if int(keys[-1]) == len(keys) - 1 else keys
 
 
 def _attended(
@@ -77,9 +84,7 @@ def _attended(
 ) -> torch.Tensor:
     """(1, n, H, d) outputs of (1, H, n, d) queries; keys and values have H / G heads."""
     made = [
-        scaled_dot_product_attention(
-            rows, key.index_select(-2, keys), value.index_select(-2, keys), added, scale=scaling, enable_gqa=True
-        )
+        scaled_dot_product_attention(rows, key[:, :, keys], value[:, :, keys], added, scale=scaling, enable_gqa=True)
         for rows, (keys, added) in zip(torch.split(query, BLOCK, -2), parts, strict=True)
     ]
     return torch.cat(made, -2).transpose(1, 2).contiguous()

@@ -1,4 +1,4 @@
-"""What `doctor` wants to know of a loaded judge and cannot read from its prompts."""
+"""What a loaded judge is and takes, which cannot be read from its prompts."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ def free_bytes(device: torch.device) -> int | None:
     import psutil  # type: ignore[import-untyped]  # accelerate brings it
 
     return int(psutil.virtual_memory().available)
+
+
+def longest(config: Any) -> int | None:
+    """How many tokens a prompt may have, or None where the configuration does not say."""
+    text = config.get_text_config()
+    most: int | None = getattr(text, "max_position_embeddings", None)
+    rope = getattr(text, "rope_parameters", None) or {}
+    if most and rope.get("rope_type") == "dynamic":  # `most` is where it begins to stretch
+        return int(most * rope["factor"])
+    return most

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-CHUNK = 16_384  # vocabulary rows cast at a time
+CHUNK = {"cpu": 512}  # vocabulary rows cast at a time: on a CPU what its cache holds; elsewhere as below
+CHUNK_ELSEWHERE = 16_384
 
 
 def can_hook(model: Any) -> bool:
@@ -43,5 +44,6 @@ def _project(head: nn.Linear, inputs: tuple[torch.Tensor, ...], output: torch.Te
     if output.dtype == torch.float32:
         return output
     hidden = inputs[0].float()
-    logits = torch.cat([hidden @ rows.float().T for rows in torch.split(head.weight, CHUNK)], dim=-1)
+    chunk = CHUNK.get(hidden.device.type, CHUNK_ELSEWHERE)
+    logits = torch.cat([hidden @ rows.float().T for rows in torch.split(head.weight, chunk)], dim=-1)
     return logits if head.bias is None else logits + head.bias.float()

@@ -36,25 +36,30 @@ def run_packed(forward: Forward, rows: Sequence[Row], budget: int) -> Iterator[t
     cache = DynamicCache()  # without the configuration: windows stay in the mask
     for step in passes(tree, list(readers), budget):
         logp = run_pass(forward, step, cache)
-        for here, node in zip(logp, step.nodes.tolist(), strict=True):
-            yield from ((row, here[None]) for row in readers[node])
+        for n, node in enumerate(step.nodes.tolist()):
+            assert logp is not None
+            yield from ((row, logp[n : n + 1]) for row in readers[node])
 
 
-def run_pass(forward: Forward, step: Pass, cache: DynamicCache) -> torch.Tensor:
-    """(places, V) log-probabilities of one pass; the cache then holds what the next one stands on."""
-    read = step.reads.tolist() or [len(step.tokens) - 1]  # no model takes an empty list of places to keep
+def run_pass(forward: Forward, step: Pass, cache: DynamicCache) -> torch.Tensor | None:
+    """(places, V) log-probabilities of one pass, None where it reads nothing; the cache then holds what the next stands on."""
+    ids = forward.tensor([step.tokens.tolist()])
     inputs = {
         "position_ids": forward.tensor([step.depths[step.held :].tolist()]),
         "attention_mask": masks(step, forward.model, forward.device),
     }
+    logp = None
     with blockwise(forward.device):
-        logp = forward.logp(forward.tensor([step.tokens.tolist()]), read, cache, **inputs)[0]
+        if len(step.reads):
+            logp = forward.logp(ids, step.reads.tolist(), cache, **inputs)[0]
+        else:
+            forward.fill(ids, cache, **inputs)
     if cache.get_seq_length() != len(step.ends):
         raise RuntimeError(
             f"the cache holds {cache.get_seq_length()} of {len(step.ends)} tokens: this model ignores the cache it is given"
         )
     select(cache, torch.from_numpy(step.keep))
-    return logp[: len(step.reads)]
+    return logp
 
 
 def select(cache: DynamicCache, keep: torch.Tensor) -> None:
