@@ -12,19 +12,21 @@ import json
 import platform
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, store
+from logitjudge import models, noise, parts, planning, store, verdicts
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
 from logitjudge.progress import Progress, Report, duration
 from logitjudge.run import Run
 from logitjudge.study import Study, study, tokens_of
+from logitjudge.verdicts import Writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +52,8 @@ def judge(
     backend: str | None = None,
     template: str | Path = "prometheus",
     verdict: str = "direct",
+    max_new_tokens: int = 512,
+    unended: str = "refuse",
     dtype: str = "auto",
     device: str = "auto",
     revision: str | None = None,
@@ -78,6 +82,13 @@ def judge(
         The run folder; a temporary one by default. The same call on it goes on where it stopped.
     rubric
         One for all items: its name, a file, or a `Rubric`; ``"item"`` takes each item's own.
+    verdict
+        ``direct``: the score at once. ``feedback``: the judge writes feedback first, greedily, and the score is read
+        behind the marker in its text; ``think``: the same behind its thoughts. Readings are then exact for that text.
+    max_new_tokens
+        Tokens of the longest text that the judge may write.
+    unended
+        What becomes of a text without the marker: ``refuse`` its item, or ``close`` it by force and count it.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
     progress
@@ -100,9 +111,11 @@ def judge(
     spec = models.parse(
         model, backend, dtype=dtype, device=device, revision=revision, trust_remote_code=trust_remote_code,
         model_kwargs=dict(model_kwargs or {}), chat_template=chat_template, adapter=adapter, tokenizer=tokenizer,
+        thinks=verdict == "think",
     )  # fmt: skip
+    text = {"max_new_tokens": max_new_tokens, "unended": unended} if asked.template.writes else None
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
-    identity = json.loads(_json(_identity(asked, spec, seed)))  # as run.json will have it
+    identity = json.loads(_json({**_identity(asked, spec, seed), "writing": text}))  # as run.json will have it
     anew = (
         overwrite and (folder / "run.json").exists()
     )  # even one that cannot be read; `store.start` removes the old run
@@ -189,8 +202,11 @@ def _go_on(
         head, refused = planning.begin(asked, backend, {**header, "started": now})
     else:
         report(Progress(message="checking the judge, and proving the fast path"))
-        planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")})
+        room = planning.written_tokens(header["identity"])
+        planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
     _session(head, backend, now)
+    text = header["identity"].get("writing")
+    how = text and verdicts.writing(asked.template, backend, text["max_new_tokens"], text["unended"])
     if (
         refused is not None
     ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
@@ -198,13 +214,53 @@ def _go_on(
     store.write_json(folder / "run.json", head)
     report(Progress(message=_size_line(head)))
     report(Progress(message=_path_line(head["sessions"][-1])))
-    _read_batches(folder, asked, backend, head, report)
+    _read_batches(folder, asked, backend, head, how, report)
     report(Progress(message="measuring the noise floor"))
+    floor = noise.floor(store.load_run(folder, partial=True), backend, _again(folder, asked, backend, how))
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    floor = noise.floor(
-        store.load_run(folder, partial=True), backend, lambda item, ordering: asked.query(backend, item, ordering)
-    )
-    store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
+    store.finish(folder, {**head, **_traces(folder, head, how), "finished": finished, "noise_floor": floor})
+
+
+def _again(folder: Path, asked: Study, backend: Backend, how: Writing | None) -> Callable[[Item, Ordering], Query]:
+    """How a prompt is made once more, behind the text that its judge wrote."""
+    if how is None:
+        return lambda item, ordering: asked.query(backend, item, ordering)
+
+    def query(item: Item, ordering: Ordering) -> Query:
+        made = asked.query(backend, item, ordering)
+        name = verdicts.trace_id(made, asked.scores)
+        (row,) = (row for row in parts.traces(folder) if row["trace_id"] == name)
+        placed = verdicts.place(backend.tokenizer, made, verdicts.trace_of(row), how)  # type: ignore[arg-type]
+        assert placed is not None
+        return placed
+
+    return query
+
+
+def _traces(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
+    """How the judge's texts ended; items whose texts did not end are refused."""
+    if how is None:
+        return {}
+    ends: Counter[str] = Counter()
+    unended: Counter[str] = Counter()
+    for row in parts.traces(folder):
+        ends[row["finish_reason"]] += 1
+        unended[row["item_id"]] += row["finish_reason"] != "marker"
+    traces = {"marker": how.marker, "count": ends.total(), **{name: ends[name] for name in ("marker", "end", "length")}}
+    traces = {"end_marker": traces.pop("marker"), **traces, "ended": ends["marker"]}
+    late = [
+        {
+            "id": item,
+            "reason": f"{count} of {len(head['orderings'])} texts of the judge have no {how.marker!r}",
+            "late": True,
+        }
+        for item, count in unended.items()
+        if count and how.unended == "refuse"
+    ]
+    known = [row for row in store.refusals(folder) if not row.get("late")]
+    store.refuse(folder, [*known, *late])
+    items = head["items"] - len(known) - len(late)
+    return {"traces": traces, "refused": len(known) + len(late), "readings": items * len(head["orderings"])}
 
 
 def _size_line(head: Mapping[str, Any]) -> str:
@@ -242,23 +298,46 @@ def _session(head: dict[str, Any], backend: Backend, now: str) -> None:
     head["sessions"].append(session)
 
 
-def _read_batches(folder: Path, asked: Study, backend: Backend, head: dict[str, Any], report: Report) -> None:
+def _read_batches(
+    folder: Path, asked: Study, backend: Backend, head: dict[str, Any], how: Writing | None, report: Report
+) -> None:
     done = parts.done(folder)
     ready = read = 0
     total, orders = head["items"] - head["refused"], len(asked.orderings)
     report(Progress(0, total, 0, total * orders))
     for number, items in enumerate(_batches(folder, asked, head)):
         if number not in done:
-            queries = asked.queries(backend, items)
-            readings = _read(folder, head, number, backend, queries)
-            parts.write_part(folder, number, [asked.key(query) for query in queries], readings)
+            queries, names = _written(folder, asked, backend, number, asked.queries(backend, items), how)
+            readings = _read(folder, head, number, backend, queries) if queries else None
+            parts.write_part(folder, number, [asked.key(query) for query in queries], readings, names)
             read += len(items)
         ready += len(items)
         report(Progress(ready, total, ready * orders, total * orders, read=read))
 
 
+def _written(
+    folder: Path, asked: Study, backend: Backend, batch: int, queries: list[Query], how: Writing | None
+) -> tuple[list[Query], list[str] | None]:
+    """Queries behind the texts that the judge writes, which are stored first; those of items that are refused left out."""
+    if how is None:
+        return queries, None
+    rows = list(parts.traces(folder, batch))
+    if not rows:
+        traces = verdicts.write(backend, queries, how)
+        rows = [verdicts.row(query, trace, asked.scores) for query, trace in zip(queries, traces, strict=True)]
+        parts.write_traces(folder, batch, rows)
+    assert backend.tokenizer is not None
+    placed = [
+        verdicts.place(backend.tokenizer, query, verdicts.trace_of(row), how)
+        for query, row in zip(queries, rows, strict=True)
+    ]
+    lost = {query.item.id for query, there in zip(queries, placed, strict=True) if there is None}
+    kept = [query for query in placed if query is not None and query.item.id not in lost]
+    return kept, [verdicts.trace_id(query, asked.scores) for query in kept]
+
+
 def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[list[Item]]:
-    refused = {row["id"] for row in store.refusals(folder)}
+    refused = {row["id"] for row in store.refusals(folder) if not row.get("late")}
     left = iter([item for item in asked.itemset.items if item.id not in refused])
     for size in head["batches"]:
         yield [next(left) for _ in range(size)]

@@ -40,6 +40,8 @@ class ModelSpec:
         The folder or GGUF file, where there is one.
     date
         ISO date that chat templates print as today's.
+    thinks
+        The chat template may open a reasoning trace (verdict mode ``think``).
     model, tokenizer
         Loaded objects, for ``loaded``.
     """
@@ -56,6 +58,7 @@ class ModelSpec:
     adapter: str | None = None
     backend: str = "hf"
     date: str = ""
+    thinks: bool = False
     model: Any = None
     tokenizer: Any = None
 
@@ -93,6 +96,7 @@ REPEATED = (
     "chat_template",
     "adapter",
     "backend",
+    "thinks",
 )
 
 
@@ -104,7 +108,7 @@ def to_dict(spec: ModelSpec) -> dict[str, Any]:
 def from_dict(values: Mapping[str, Any], date: str = "") -> ModelSpec:
     """Judge of the values from `to_dict`; `date` is what its chat template prints as today's."""
     path = values["path"] and Path(values["path"])
-    return ModelSpec(**{**{name: values[name] for name in REPEATED}, "path": path}, date=date)
+    return ModelSpec(**{**{name: values[name] for name in REPEATED if name in values}, "path": path}, date=date)
 
 
 def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,18 @@ SCHEMA = pa.schema(
         ("sample", pa.int32()),
     ]
 )
+TRACES = pa.schema(
+    [
+        pa.field("trace_id", pa.string(), nullable=False),
+        pa.field("item_id", pa.string(), nullable=False),
+        pa.field("source_ordering", pa.list_(pa.int32()), nullable=False),
+        ("sample", pa.int32()),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("token_ids", pa.list_(pa.int32()), nullable=False),
+        pa.field("finish_reason", pa.string(), nullable=False),
+        ("picked", pa.int32()),
+    ]
+)
 Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
 
 
@@ -63,12 +75,15 @@ def writing(path: Path, place: Path | None = None) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_part(folder: Path, batch: int, keys: Sequence[Key], readings: Readings) -> None:
-    """Write the readings of one batch."""
-    _write_table(folder, f"part-{batch:06d}.parquet", _table(keys, readings))
+def write_part(
+    folder: Path, batch: int, keys: Sequence[Key], readings: Readings | None, traces: Sequence[str] | None = None
+) -> None:
+    """Write the readings of one batch, with the ids of the traces that they were read behind; None: it has none."""
+    table = SCHEMA.empty_table() if readings is None else _table(keys, readings, traces)
+    _write_table(folder, f"part-{batch:06d}.parquet", table)
 
 
-def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
+def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None) -> pa.Table:
     rows = len(keys)
     columns = {
         "item_id": [item for item, _, _ in keys],
@@ -78,6 +93,7 @@ def _table(keys: Sequence[Key], readings: Readings) -> pa.Table:
         "mass": readings.mass.tolist(),
         "alias_mass": readings.alias_mass.tolist(),
         "top_tokens": [[token._asdict() for token in tokens] for tokens in readings.top_tokens],
+        "trace_id": list(traces) if traces is not None else [None] * rows,
     }
     return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
 
@@ -94,6 +110,23 @@ def _writer(folder: Path, name: str) -> Iterator[pq.ParquetWriter]:
         pq.ParquetWriter(temporary, SCHEMA, write_page_checksum=True) as writer,
     ):
         yield writer
+
+
+def write_traces(folder: Path, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write what a judge wrote for one batch, one row a trace."""
+    with writing(folder / "traces" / f"part-{batch:06d}.parquet", folder) as temporary:
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=TRACES), temporary, write_page_checksum=True)
+
+
+def traces(folder: Path, batch: int | None = None) -> Iterator[dict[str, Any]]:
+    """Rows of the traces of one batch, or of all, in order; none where none are stored."""
+    pattern = "part-*.parquet" if batch is None else f"part-{batch:06d}.parquet"
+    for path in sorted((folder / "traces").glob(pattern)):
+        try:
+            table = pq.read_table(path, schema=TRACES, page_checksum_verification=True, partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(path, error) from error
+        yield from table.to_pylist()
 
 
 def join(folder: Path) -> None:

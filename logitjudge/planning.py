@@ -6,7 +6,7 @@ The plan is a pure function of items and configuration, and is stored with the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from logitjudge import store, tokens
@@ -39,13 +39,14 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     ItemError
         No item can be judged.
     """
-    sizes, refused = survey(asked, backend)
+    room = written_tokens(header["identity"])
+    sizes, refused = survey(asked, backend, room)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
     ends = {
         which: end(sizes, key=lambda name: sizes[name].longest) for which, end in (("longest", max), ("shortest", min))
     }
-    prepare(asked, backend, ends)
+    prepare(asked, backend, ends, room)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
@@ -82,8 +83,16 @@ def fed(sizes: Mapping[str, Size], path: str | None) -> dict[str, int]:
     return {name: size.unique if packed and size.unique else size.written for name, size in sizes.items()}
 
 
-def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:
+def written_tokens(identity: Mapping[str, Any]) -> int:
+    """Tokens that the judge may write behind a prompt before it scores."""
+    text = identity.get("writing")
+    return int(text["max_new_tokens"]) if text else 0
+
+
+def prepare(asked: Study, backend: Backend, ends: Mapping[str, str], room: int = 0) -> None:
     """Let the backend prove its path on the run's longest and shortest prompts: those of the items named in `ends`.
+
+    Where the judge writes first, the longest prompts are made longer by the tokens that it may write.
 
     Raises
     ------
@@ -92,7 +101,8 @@ def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:
     """
     items = {item.id: item for item in asked.itemset.items}
     try:
-        backend.prepare(*(asked.queries(backend, [items[ends[which]]]) for which in ("longest", "shortest")))
+        longest, shortest = (asked.queries(backend, [items[ends[which]]]) for which in ("longest", "shortest"))
+        backend.prepare([_stretched(query, room) for query in longest], shortest)
     except OutOfMemory as error:
         raise ModelError(
             f"the device is out of memory with the prompts of item {ends['longest']!r}, the longest: {error}. "
@@ -100,18 +110,27 @@ def prepare(asked: Study, backend: Backend, ends: Mapping[str, str]) -> None:
         ) from error
 
 
+def _stretched(query: Query, room: int) -> Query:
+    """The query behind as many tokens as its judge may write: those of its own prompt again."""
+    if not room or query.tokens is None:
+        return query
+    ids = query.tokens.context
+    text = (ids * (room // len(ids) + 1))[:room]
+    return replace(query, tokens=replace(query.tokens, context=ids + text))
+
+
 def _ordering(ordering: Ordering, scores: Sequence[int]) -> Json:
     labels = ordering.labels and list(ordering.labels)
     return {"shown": list(ordering.shown), "labels": labels, "values": list(ordering.values(scores))}
 
 
-def survey(asked: Study, backend: Backend) -> tuple[dict[str, Size], list[dict[str, str]]]:
-    """Size of every item that can be judged, and the others with their reasons."""
+def survey(asked: Study, backend: Backend, room: int = 0) -> tuple[dict[str, Size], list[dict[str, str]]]:
+    """Size of every item that can be judged, with `room` for what the judge writes, and the others with their reasons."""
     sizes: dict[str, Size] = {}
     refused = []
     for item in asked.itemset.items:
         try:
-            sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length)
+            sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length, room)
         except _Refused as error:
             refused.append({"id": item.id, "reason": str(error)})
         except MissingField as error:
@@ -124,15 +143,16 @@ class _Refused(Exception):  # noqa: N818
     """An item that cannot be judged, with the reason."""
 
 
-def _size(queries: Sequence[Query], most: int | None) -> Size:
-    lengths = [_fitting(query, most) for query in queries]
+def _size(queries: Sequence[Query], most: int | None, room: int) -> Size:
+    lengths = [_fitting(query, most, room) for query in queries]
     fed = [row for query in queries if query.tokens is not None for row in query.tokens.fed]
     return Size(max(lengths), sum(lengths), unique(fed) if fed else None)
 
 
-def _fitting(query: Query, most: int | None) -> int:
-    if most is not None and query.length > most:
-        raise _Refused(f"the prompt has {query.length} tokens, the judge takes {most}; prompts are never cut")
+def _fitting(query: Query, most: int | None, room: int) -> int:
+    if most is not None and query.length + room > most:
+        text = f" and its text up to {room}" if room else ""
+        raise _Refused(f"the prompt has {query.length} tokens{text}, the judge takes {most}; prompts are never cut")
     return query.length
 
 

@@ -1,8 +1,10 @@
 """Item, rubric, ordering -> the prompt. Templates are Jinja2 files, sandboxed, with YAML front matter for what a study varies.
 
 Front matter: ``system``, ``prefill``, ``level_line`` (variables score, text, option), ``criterion_line`` (variable
-criterion), ``close``; ``verdicts:`` maps a verdict mode to other values of these. Variables of the body: the item's
-fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order; printed, they are the level lines), ``verdict``.
+criterion), ``close``; for judges that write before they score, ``marker``, which ends their text, and ``lead``, which
+stands between it and an option (``prefill`` is then put behind the marker); ``verdicts:`` maps a verdict mode to other
+values of these. Variables of the body: the item's fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order;
+printed, they are the level lines), ``verdict``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from logitjudge.core import Item, Level, Message, Ordering, Prompt, Rubric
 from logitjudge.errors import TemplateError, unknown
 
 FOLDER = Path(__file__).parent / "templates"
-SETTINGS = ("system", "prefill", "level_line", "criterion_line", "close")
+SETTINGS = ("system", "prefill", "level_line", "criterion_line", "close", "marker", "lead")
 _ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -69,8 +71,15 @@ class Template:
     level_line: str = "Score {{ option }}: {{ text }}"
     criterion_line: str = "[{{ criterion }}]"
     close: str = ""
+    marker: str = ""
+    lead: str = ""
     verdict: str = "direct"
     verdicts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the judge writes before it scores."""
+        return self.verdict in ("feedback", "think")
 
     def text(self, source: str, /, **variables: Any) -> str:
         """Render one piece of this template. Raises `TemplateError`; `MissingField` where a variable is not there."""
@@ -178,7 +187,8 @@ def render(template: Template, item: Item, rubric: Rubric, ordering: Ordering) -
     body = template.text(template.source, **{**item.fields, **own})
     system = [Message("system", template.system)] if template.system else []
     options = tuple(rubric.levels[k].option for k in ordering.option_of)
-    return Prompt((*system, Message("user", body)), template.prefill, options, template.close)
+    prefill = "" if template.writes else template.prefill
+    return Prompt((*system, Message("user", body)), prefill, options, template.close)
 
 
 def shown_levels(template: Template, levels: Sequence[Level], ordering: Ordering) -> ShownLevels:

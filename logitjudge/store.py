@@ -57,6 +57,11 @@ def start(folder: Path, header: Mapping[str, Any], items: Sequence[Item], refuse
     (folder / STARTING).unlink(missing_ok=True)
 
 
+def refuse(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the list of refusals anew."""
+    _write_lines(folder / "refused.jsonl", rows)
+
+
 def item_row(item: Item) -> dict[str, Any]:
     """An item as items.jsonl has it."""
     return {

@@ -19,7 +19,7 @@ from logitjudge.prompts import MissingField, Template
 if TYPE_CHECKING:
     import pandas as pd
 
-VERDICTS = ("direct",)
+VERDICTS = ("direct", "feedback", "think")
 
 
 @dataclass(frozen=True, slots=True)

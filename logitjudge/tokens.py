@@ -117,7 +117,7 @@ def resolve(tokenizer: Tokenizer, text: str, options: Sequence[str], close: str 
                 f"the tokenizer cannot tell the options {other!r} and {options[k]!r} apart: both are the tokens {list(tail)}. "
                 "Use other option strings."
             )
-    return Resolved(text, tuple(lists[0][:n]), tails, _aliases(tokenizer, options, tails))
+    return Resolved(text, tuple(lists[0][:n]), tails, aliases(tokenizer, options, tails))
 
 
 def alias_strings(option: str) -> list[str]:
@@ -130,8 +130,8 @@ def alias_strings(option: str) -> list[str]:
     return forms
 
 
-def _aliases(tokenizer: Tokenizer, options: Sequence[str], tails: Sequence[Path]) -> tuple[Path, ...]:
-    """Ids of single-token forms of each option that begin no option's tail and belong to one option only."""
+def aliases(tokenizer: Tokenizer, options: Sequence[str], tails: Sequence[Path]) -> tuple[Path, ...]:
+    """Find the ids of single-token forms of each option that begin no option's tail and belong to one option only."""
     forms = [alias_strings(option) for option in options]
     pieces = iter(tokenizer.pieces([form for row in forms for form in row]))
     single = [{ids[0] for ids in (next(pieces) for _ in row) if len(ids) == 1} for row in forms]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from logitjudge.core import Item, Ordering, Prompt, Readings, Rubric
 from logitjudge.tokens import Resolved, Tokenizer
@@ -31,8 +31,31 @@ class Query:
         return sum(len(message.content) for message in self.prompt.messages) + len(self.prompt.prefill)
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a judge wrote before its score.
+
+    Parameters
+    ----------
+    ids
+        Its own tokens, up to the one that completes the marker; without an end-of-sequence token.
+    text
+        The same in text.
+    finish
+        It wrote the marker, ended without it, or reached the most tokens.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    finish: Literal["marker", "end", "length"]
+
+
 class Backend(Protocol):
-    """A judge that can be read."""
+    """A judge that can be read.
+
+    One that can write before it scores has ``generate(contexts, marker, most) -> list[Trace]``: greedy texts behind
+    (B,) token sequences, each up to `marker` or at most `most` tokens.
+    """
 
     tokenizer: Tokenizer | None
     max_length: int | None

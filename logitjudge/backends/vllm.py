@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from logitjudge.backends import OutOfMemory, Query
+from logitjudge.backends import OutOfMemory, Query, Trace
 from logitjudge.backends._harvest import Harvest, resolved
 from logitjudge.backends.hf.load import load_tokenizer, quiet
 from logitjudge.backends.hf.tokenizer import HFTokenizer
@@ -83,7 +83,7 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     if spec.adapter:
         raise ModelError("adapters are read by --backend hf; merge this one into its model for vLLM.")
     vllm = _imported()
-    tokenizer = HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date)
+    tokenizer = HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
     options = _options(spec, vllm)
     try:
         with quiet():
@@ -98,7 +98,7 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
 
 def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
     """Load the tokenizer of a judge, without its weights."""
-    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date)
+    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
 
 
 def _imported() -> Any:
@@ -217,6 +217,28 @@ class VLLMJudge:
     def read_plain(self, queries: Sequence[Query]) -> Readings:
         """Read queries again without cached prefixes, each alone."""
         return Readings.join([self._read([query], fresh=True) for query in queries])
+
+    def generate(self, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
+        """Greedy texts behind contexts, each up to the marker or at most so many tokens."""
+        params = self.params(
+            max_tokens=most, temperature=0.0, stop=[marker], include_stop_str_in_output=True, skip_special_tokens=False
+        )
+        outputs = self._generate(contexts, [params] * len(contexts))
+        return [self._trace(output.outputs[0], marker) for output in outputs]
+
+    def _trace(self, written: Any, marker: str) -> Trace:
+        ids = list(written.token_ids)
+        ended = marker in self.tokenizer.decode(ids)
+        if not ended and written.finish_reason != "length" and ids and ids[-1] in self._ends:
+            ids.pop()
+        finish: Any = "marker" if ended else "length" if written.finish_reason == "length" else "end"
+        return Trace(tuple(ids), self.tokenizer.decode(ids), finish)
+
+    @property
+    def _ends(self) -> set[int]:
+        """Tokens that end an answer."""
+        known = self._config.try_get_generation_config().get("eos_token_id")
+        return {self.tokenizer.end_token, *(known if isinstance(known, list) else [known])} - {None}  # type: ignore[arg-type]
 
     def _read(self, queries: Sequence[Query], fresh: bool) -> Readings:
         found = Harvest(queries, self.tokenizer.decode)

@@ -17,7 +17,16 @@ Model = Annotated[str, typer.Option("--model", metavar="M", help=MODEL)]
 Rubric = Annotated[str, typer.Option("--rubric", metavar="R", help=RUBRIC)]
 Template = Annotated[str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")]
 Backend = Annotated[str | None, typer.Option("--backend", help="hf or planted; found from the model by default.")]
-Verdict = Annotated[str, typer.Option("--verdict", help="direct: the judge answers with the score at once.")]
+Verdict = Annotated[
+    str,
+    typer.Option("--verdict", help="direct: the score at once; feedback or think: the judge writes before it scores."),
+]
+MaxNewTokens = Annotated[
+    int, typer.Option("--max-new-tokens", metavar="N", min=1, help="Tokens of the longest text that the judge writes.")
+]
+Unended = Annotated[
+    str, typer.Option("--unended", help="A text without its end marker: 'refuse' its item, or 'close' it by force.")
+]
 Dtype = Annotated[str, typer.Option("--dtype", help="auto, bfloat16, float16 or float32.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
 Revision = Annotated[str | None, typer.Option("--revision", metavar="REV", help="Commit, tag or branch of a hub id.")]

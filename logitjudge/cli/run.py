@@ -39,6 +39,8 @@ def run(
     backend: _options.Backend = None,
     template: _options.Template = "prometheus",
     verdict: _options.Verdict = "direct",
+    max_new_tokens: _options.MaxNewTokens = 512,
+    unended: _options.Unended = "refuse",
     dtype: _options.Dtype = "auto",
     device: _options.Device = "auto",
     revision: _options.Revision = None,
@@ -64,9 +66,9 @@ def run(
     """
     made = _judging.judged(
         model, data, out=out, orderings=orderings, rubric=rubric, backend=backend, template=template, verdict=verdict,
-        dtype=dtype, device=device, revision=revision, limit=limit, seed=seed, max_batch_tokens=max_batch_tokens,
-        model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
-        trust_remote_code=trust_remote_code, overwrite=overwrite,
+        max_new_tokens=max_new_tokens, unended=unended, dtype=dtype, device=device, revision=revision, limit=limit,
+        seed=seed, max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs),
+        chat_template=chat_template, adapter=adapter, trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
     _judging.note_refusals(made)
     _report(out, made)

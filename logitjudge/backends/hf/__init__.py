@@ -10,9 +10,10 @@ from typing import Any
 import torch
 import transformers
 
-from logitjudge.backends import Query
+from logitjudge.backends import Query, Trace
 from logitjudge.backends.hf.facts import facts, longest
 from logitjudge.backends.hf.forward import Forward
+from logitjudge.backends.hf.generate import generate
 from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.packed import run_packed
 from logitjudge.backends.hf.plain import run_plain
@@ -23,6 +24,7 @@ from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
 from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
+from logitjudge.tokens import Path
 
 PATHS: dict[str, Run] = {"packed": run_packed, "shared": run_shared}  # fastest first; plain needs no proof
 MOST = {  # tokens of one pass, (CPU, GPU): what more would cost in masked attention or in cache misses, it does not bring
@@ -38,12 +40,12 @@ HEAD_SLOPE = (
 def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
     """Load a judge."""
     model, tokenizer = load(spec)
-    return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date))
+    return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date, spec.thinks))
 
 
 def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
     """Load the tokenizer of a judge, without its weights."""
-    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date)
+    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
 
 
 class HFJudge:
@@ -156,6 +158,11 @@ class HFJudge:
         if self.path == "plain":
             return None
         return self._harvest(queries, run_plain(self.forward, sequences(queries), 0))
+
+    def generate(self, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
+        """Greedy texts behind contexts, each up to the marker or at most so many tokens."""
+        budget = MOST["shared"][self.forward.device.type == "cuda"] * 2
+        return generate(self.forward, self.tokenizer, contexts, marker, most, budget)
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
         return harvest(queries, rows, self.tokenizer.decode)

@@ -29,10 +29,13 @@ class HFTokenizer:
         Another chat template than the tokenizer's own.
     date
         ISO date that a template prints as today's, so that a run resumed on another day reads the same prompts.
+    thinks
+        The judge may think before it answers (verdict mode ``think``).
     """
 
-    def __init__(self, tokenizer: Any, chat_template: str | None = None, date: str = "") -> None:
+    def __init__(self, tokenizer: Any, chat_template: str | None = None, date: str = "", thinks: bool = False) -> None:
         self._tokenizer = tokenizer
+        self._thinks = thinks
         self._template = chat_template or _default(getattr(tokenizer, "chat_template", None))
         today = dt.datetime.fromisoformat(date) if date else dt.datetime.now()
         self._dated = _dated(self._template, today) if self._template else None
@@ -44,6 +47,11 @@ class HFTokenizer:
         """Whether there is a chat template; without one the prompt is plain text."""
         return bool(self._template)
 
+    @property
+    def chat_template(self) -> str | None:
+        """The chat template's source."""
+        return self._template
+
     def render(self, messages: Sequence[Message], prefill: str) -> str:
         """Text that the model reads. A system message that the chat template refuses or drops goes before the user's."""
         if not self.has_chat:
@@ -53,10 +61,10 @@ class HFTokenizer:
             raise ModelError(
                 "the chat template does not print the messages as they are. Use another one: --chat-template FILE."
             )
-        if text.rstrip().endswith(THOUGHT):
+        if text.rstrip().endswith(THOUGHT) and not self._thinks:
             raise ModelError(
                 f"the chat template opens a reasoning trace ({THOUGHT}): a score read there would be read inside the thoughts. "
-                "The verdict mode 'direct' needs a template that answers at once: --chat-template FILE."
+                "Use --verdict think, or a template that answers at once: --chat-template FILE."
             )
         return text + prefill
 
@@ -74,7 +82,7 @@ class HFTokenizer:
                 chat_template=self._dated,
                 tokenize=False,
                 add_generation_prompt=True,
-                enable_thinking=False,  # known to thinking models' templates, ignored by the others
+                enable_thinking=self._thinks,  # known to thinking models' templates, ignored by the others
             )
         except Exception as error:  # a template is a program of the model's authors: it may fail in any way
             if messages[0].role == "system" and isinstance(error, JinjaError):
@@ -98,6 +106,12 @@ class HFTokenizer:
         """Token ids of strings on their own, without special tokens."""
         ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return ids
+
+    @property
+    def end_token(self) -> int | None:
+        """The end-of-sequence token."""
+        end: int | None = self._tokenizer.eos_token_id
+        return end
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids, special tokens written out."""

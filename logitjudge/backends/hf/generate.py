@@ -1,0 +1,82 @@
+"""Greedy texts, in left-padded batches: each row up to its marker, its end, or the most tokens.
+
+The loop is our own, so that the head is the float32 one of the readings and no generation setting of a model's authors
+(a repetition penalty, say) has a part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+from logitjudge.backends import Trace
+from logitjudge.backends.hf.forward import Forward
+from logitjudge.backends.hf.tokenizer import HFTokenizer
+from logitjudge.tokens import Path
+
+
+def generate(
+    forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int, budget: int
+) -> list[Trace]:
+    """Write behind every context.
+
+    Parameters
+    ----------
+    budget
+        Tokens, contexts and texts together, of one batch.
+    """
+    order = sorted(range(len(contexts)), key=lambda n: len(contexts[n]))
+    made: dict[int, Trace] = {}
+    for batch in _batches(order, contexts, most, budget):
+        made.update(zip(batch, _written(forward, tokenizer, [contexts[n] for n in batch], marker, most), strict=True))
+    return [made[n] for n in range(len(contexts))]
+
+
+def _batches(order: Sequence[int], contexts: Sequence[Path], most: int, budget: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for n in order:
+        if batch and (len(batch) + 1) * (len(contexts[n]) + most) > budget:
+            yield batch
+            batch = []
+        batch.append(n)
+    if batch:
+        yield batch
+
+
+def _written(forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
+    """One batch, token by token."""
+    ends = end_tokens(forward.model, tokenizer)
+    rows: list[list[int]] = [[] for _ in contexts]
+    finish: list[Any] = [None] * len(contexts)
+    longest = max(map(len, contexts))
+    ids = forward.tensor([[0] * (longest - len(row)) + list(row) for row in contexts])
+    mask = forward.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in contexts])
+    cache = DynamicCache(config=forward.model.config.get_text_config())
+    for _ in range(most):
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        logp = forward.logp(ids, [ids.shape[1] - 1], cache, attention_mask=mask, position_ids=positions)
+        ids = logp[:, -1].argmax(-1, keepdim=True)
+        mask = torch.cat([mask, torch.ones_like(ids)], dim=-1)
+        for n, token in enumerate(ids[:, 0].tolist()):
+            if finish[n] is None:
+                finish[n] = _step(rows[n], token, ends, marker, tokenizer)
+        if None not in finish:
+            break
+    return [Trace(tuple(row), tokenizer.decode(row), how or "length") for row, how in zip(rows, finish, strict=True)]
+
+
+def _step(row: list[int], token: int, ends: set[int], marker: str, tokenizer: HFTokenizer) -> str | None:
+    """Take one token; say how the text finished, if it did."""
+    if token in ends:
+        return "end"
+    row.append(token)
+    return "marker" if marker in tokenizer.decode(row[-len(marker) - 8 :]) else None
+
+
+def end_tokens(model: Any, tokenizer: HFTokenizer) -> set[int]:
+    """Tokens that end an answer."""
+    known = [getattr(model.generation_config, "eos_token_id", None), tokenizer.end_token]
+    return {token for some in known if some is not None for token in (some if isinstance(some, list) else [some])}
