@@ -80,6 +80,18 @@ def _about(console: Console, folder: str, summary: Json) -> None:
         items = plural(len(summary["left_out"]), "item")
         say(console, f"{items} left out for a mass below {summary['min_mass']:g}: {_some(summary['left_out'])}.")
     say(console, f"Verdict {summary['verdict']}: not to be compared with figures of another verdict mode.")
+    if traces := summary["traces"]:
+        say(console, _texts(traces))
+
+
+def _texts(traces: Json) -> str:
+    """How the judge's texts ended. Readings behind them are exact for these texts."""
+    rest = traces["count"] - traces["ended"]
+    left = f"; {traces['length']} were too long and {traces['end']} ended without it" if rest else ""
+    return (
+        f"{traces['ended']} of {plural(traces['count'], 'text')} of the judge ended with {traces['end_marker']!r}{left}. "
+        "Each reading is exact for the text before it, not over the texts that the judge might write."
+    )
 
 
 def _some(rows: Sequence[Json]) -> str:

@@ -70,6 +70,7 @@ def _about(run: Run) -> Json:
         "model": asked.get("model"),
         "data": asked.get("data"),
         "verdict": head.get("verdict"),
+        "traces": head.get("traces"),
         "template": (head.get("template") or {}).get("name"),
         "event": head.get("event"),
         "backend": identity.get("backend"),
