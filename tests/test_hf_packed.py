@@ -185,7 +185,7 @@ def test_a_run_knows_its_cost_before_it_starts_and_pays_no_more(monkeypatch):
     pace = head["sessions"][-1]["tokens_per_second"]
     line = f"12 prompts: {head['tokens']:,} tokens as written, {unique_tokens:,} unique, about "
     assert line + duration(unique_tokens / pace) in said
-    assert max(fed) <= head["budget"] == 1024
+    assert max(fed) <= head["budget"] == 2048
 
 
 @pytest.mark.parametrize("budget", [7, 100])

@@ -28,7 +28,7 @@ from logitjudge.tokens import Path
 
 PATHS: dict[str, Run] = {"packed": run_packed, "shared": run_shared}  # fastest first; plain needs no proof
 MOST = {  # tokens of one pass, (CPU, GPU): what more would cost in masked attention or in cache misses, it does not bring
-    "packed": (1_024, 4_096),
+    "packed": (2_048, 4_096),
     "shared": (8_192, 65_536),
 }
 HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
