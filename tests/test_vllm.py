@@ -83,7 +83,9 @@ class Fake:
     def __init__(self, probs, off=0.0):
         self.probs, self.off = probs, off
         self.calls = []
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=64, dtype="torch.float32"))
+        self.llm_engine = SimpleNamespace(
+            model_config=SimpleNamespace(max_model_len=64, dtype="torch.float32", head_dtype="torch.float32")
+        )
         self.SamplingParams = SimpleNamespace
 
     def generate(self, prompts, params, use_tqdm):
@@ -271,6 +273,7 @@ def test_its_tokenizer_opens_without_vllm(folder, monkeypatch):
 
 # --- the real engine ------------------------------------------------------------------------------------------------
 
+OTHERS_WARN = pytest.mark.filterwarnings("ignore")  # vLLM and what it brings have deprecations of their own
 RUBRIC = Rubric("ten", "Is it true?", tuple(Level(k, f"text {'abcdefghij'[k - 1]}") for k in range(1, 11)))
 
 
@@ -303,6 +306,7 @@ def ten_options(judge, count=3):
 
 
 @pytest.mark.vllm
+@OTHERS_WARN
 def test_options_of_several_tokens_are_read_as_by_transformers(engine, truth):
     queries = ten_options(truth)
     assert {len(tail) for tail in queries[0].tokens.tails} == {1, 2}
@@ -316,6 +320,7 @@ def test_options_of_several_tokens_are_read_as_by_transformers(engine, truth):
 
 
 @pytest.mark.vllm
+@OTHERS_WARN
 def test_more_tokens_than_a_request_takes_are_read_as_by_transformers(engine, truth):
     one = ten_options(truth, 1)[0].tokens
     wide = query(one.context, [(token,) for token in range(7, 240)])
@@ -323,6 +328,7 @@ def test_more_tokens_than_a_request_takes_are_read_as_by_transformers(engine, tr
 
 
 @pytest.mark.vllm
+@OTHERS_WARN
 def test_a_run_with_vllm_and_one_resumed(engine, wide, tmp_path, monkeypatch, capfd):
     """The readings are those of hf; what was killed goes on; hit rate and pace are in run.json and on stderr."""
     monkeypatch.setattr(models, "open_backend", lambda spec: engine)
@@ -369,6 +375,7 @@ def test_a_run_with_vllm_and_one_resumed(engine, wide, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.vllm
+@OTHERS_WARN
 def test_doctor_looks_at_it(engine, truth, wide, monkeypatch):
     from logitjudge.doctor import diagnose
 
@@ -393,6 +400,7 @@ def smollm2(tmp_path_factory):
 
 
 @pytest.mark.vllm
+@OTHERS_WARN
 def test_the_command_reads_smollm2_as_hf_does(smollm2, tmp_path, capfd):
     words = ["--data=demo", "--limit=2", "--orderings=1,2,3,4,5;5,4,3,2,1;3,4,5,1,2", "--dtype=float32"]
     kwargs = '--model-kwargs={"max_model_len": 2048}'

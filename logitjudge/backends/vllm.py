@@ -225,7 +225,7 @@ class VLLMJudge:
         return {
             "device": kind,
             "dtype": self._dtype,
-            "head": self.settings["hf_overrides"]["head_dtype"],
+            "head": str(self._config.head_dtype).removeprefix("torch."),
             "path": "vllm",
             "proof": self.proof,
             "versions": {**versions, "transformers": transformers.__version__},
