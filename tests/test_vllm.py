@@ -3,12 +3,12 @@
 import builtins
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import tiny_models
 
@@ -17,7 +17,6 @@ from logitjudge import models, tokens
 from logitjudge.backends import Query, _harvest, vllm as backend
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.backends.vllm import MOST_IDS, Request, Some, firsts, requests
-from logitjudge.cli import main
 from logitjudge.core import Item, Level, Message, Ordering, Prompt, Rubric
 from logitjudge.errors import ModelError
 from logitjudge.tokens import Resolved
@@ -111,7 +110,7 @@ def judge_of(fake):
 
 
 def some(context):
-    """20 tokens: 5 has 0.4, 6 has 0.3, and so on; behind 5, 7 has 0.25."""
+    """14 tokens: 5 has 0.4, 6 has 0.3, and so on; behind 5, 7 has 0.25."""
     if context[-1] == 5:
         return {7: 0.25, 8: 0.65, 9: 0.1}
     return {5: 0.4, 6: 0.3, 8: 0.15, 9: 0.05, **dict.fromkeys(range(10, 20), 0.01)}
@@ -263,9 +262,9 @@ def test_an_engine_that_does_not_start_says_why_and_what_to_try(folder, package)
 def test_its_tokenizer_opens_without_vllm(folder, monkeypatch):
     real = builtins.__import__
 
-    def refuse(name, *rest):
+    def refuse(name, *rest, **named):
         assert name != "vllm"
-        return real(name, *rest)
+        return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert models.open_tokenizer(models.parse(folder, "vllm")).has_chat
@@ -285,7 +284,7 @@ def wide(tmp_path_factory):
 @pytest.fixture(scope="module")
 def engine(wide):
     """One engine for all tests of the tiny judge: it takes long to start."""
-    spec = models.parse(wide, "vllm", dtype="float32", device="auto", model_kwargs={"max_model_len": 2048})
+    spec = models.parse(wide, "vllm", dtype="float32", device="auto", model_kwargs={"max_model_len": 4096})
     return models.open_backend(spec)
 
 
@@ -399,17 +398,32 @@ def smollm2(tmp_path_factory):
     return folder
 
 
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "logitjudge", *words], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.vllm
 @OTHERS_WARN
-def test_the_command_reads_smollm2_as_hf_does(smollm2, tmp_path, capfd):
+def test_the_command_reads_smollm2_as_hf_does(smollm2, tmp_path):
     words = ["--data=demo", "--limit=2", "--orderings=1,2,3,4,5;5,4,3,2,1;3,4,5,1,2", "--dtype=float32"]
     kwargs = '--model-kwargs={"max_model_len": 2048}'
-    assert main(["run", f"--model={smollm2}", "--backend=vllm", f"--out={tmp_path / 'v'}", kwargs, *words]) == 0
-    said = capfd.readouterr()
-    assert "prompts a second" in said.err
-    assert said.out.startswith(str(tmp_path / "v"))  # no engine talks on stdout
-    assert main(["run", f"--model={smollm2}", f"--out={tmp_path / 'h'}", "--device=cpu", *words]) == 0
-    one, other = lj.load_run(tmp_path / "v"), lj.load_run(tmp_path / "h")
+    done = command("run", f"--model={smollm2}", "--backend=vllm", f"--out={tmp_path / 'v'}", kwargs, *words)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(str(tmp_path / "v"))  # no engine talks on stdout
+    assert "prompts a second" in done.stderr
+    one = lj.load_run(tmp_path / "v")
+    other = lj.judge(smollm2, "demo", limit=2, orderings=words[2].partition("=")[2], dtype="float32", device="cpu")
     np.testing.assert_allclose(one.logp, other.logp, atol=1e-3)
     assert one.provenance["sessions"][-1]["hit_rate"] > 0.2
-    assert isinstance(one.readings(), pd.DataFrame)
+
+
+@pytest.mark.vllm
+@OTHERS_WARN
+def test_parity_of_smollm2(smollm2):
+    done = command("parity", f"--model={smollm2}", "--data=demo", "--limit=1", "--dtype=float32", "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["prompts"] == 10
+    assert 0 < found["max_nats"] < 1e-3
+    assert found["winners_changed"] == found["ties"]
+    assert {name: engine["path"] for name, engine in found["engines"].items()}["vllm"] == "vllm"
