@@ -162,11 +162,12 @@ def parity(
     """
     asked = study(data, orderings=orderings, rubric=rubric, template=template, limit=limit, seed=seed)
     spec = models.parse(model, "hf", dtype=dtype, device=device, date=dt.datetime.now(dt.UTC).isoformat())
-    registry.load("backends", "vllm").check(spec)  # now: what is missing is said before anything is loaded
+    other = replace(spec, backend="vllm", model_kwargs=dict(model_kwargs or {}))
+    registry.load("backends", "vllm").check(other)  # now: what is missing is said before anything is loaded
     say(f"opening {spec.shown_name} by transformers")
     first = _read(asked, models.open_backend(spec), None, say)
     gc.collect()  # one model at a time
-    same = replace(spec, backend="vllm", dtype=first.settings["dtype"], model_kwargs=dict(model_kwargs or {}))
+    same = replace(other, dtype=first.settings["dtype"])
     say(f"opening it by vLLM, in {same.dtype}")
     second = _read(asked, models.open_backend(same), first.queries, say)
     both = dict(zip(ENGINES, (first, second), strict=True))

@@ -110,8 +110,7 @@ class Served:
 def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     """Start vLLM's offline engine. Raises `ModelError` where it does not start."""
     vllm = check(spec)
-    tokenizer = open_tokenizer(spec)
-    options = _options(spec, vllm.platforms.current_platform.device_type)
+    tokenizer, options = open_tokenizer(spec), _options(spec, vllm)
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()  # vLLM takes a share of what is free
     try:
@@ -131,7 +130,7 @@ def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
 
 
 def check(spec: ModelSpec) -> Any:
-    """The package vllm, if it can read this judge. Raises `ModelError` otherwise."""
+    """The package vllm, if it can read this judge with these settings. Raises `ModelError` otherwise."""
     if spec.kind not in ("hub", "folder"):
         raise ModelError(f"vLLM reads hub ids and model folders, not {spec.shown_name!r}. Use --backend hf.")
     if spec.adapter:
@@ -146,6 +145,7 @@ def check(spec: ModelSpec) -> Any:
         raise ModelError(
             f"vLLM {vllm.__version__} cannot read chosen tokens (it has no {lacking[0]}). Install vLLM {VERSION} or newer."
         )
+    _options(spec, vllm)
     return vllm
 
 
@@ -161,8 +161,9 @@ def _environment() -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", cores)
 
 
-def _options(spec: ModelSpec, kind: str) -> dict[str, Any]:
-    """Keywords of vllm.LLM on a `kind` of device; the user's come last, and cannot change what makes readings right."""
+def _options(spec: ModelSpec, vllm: Any) -> dict[str, Any]:
+    """Keywords of vllm.LLM; the user's come last, and cannot change what makes readings right."""
+    kind: str = vllm.platforms.current_platform.device_type
     if spec.device not in ("auto", kind):
         advice = " CUDA_VISIBLE_DEVICES picks a GPU." if spec.device.startswith(f"{kind}:") else ""
         raise ModelError(f"this vLLM runs on {kind}, not on {spec.device}. Leave --device out.{advice}")
@@ -304,9 +305,7 @@ class VLLMJudge:
         params = [self.package.SamplingParams(**common, **each) for each in asked]
         try:
             outputs = self.llm.generate([{"prompt_token_ids": list(ids)} for ids in prompts], params, use_tqdm=False)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError | torch.OutOfMemoryError):
-                raise
+        except (torch.OutOfMemoryError, MemoryError) as error:
             raise ModelError(
                 f"vLLM is out of memory: {_first_line(error)}. "
                 """Leave it more: --model-kwargs '{"gpu_memory_utilization": 0.8, "max_num_seqs": 64}'"""
