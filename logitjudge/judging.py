@@ -215,6 +215,8 @@ def _go_on(
     report(Progress(message=_size_line(head)))
     report(Progress(message=_path_line(head["sessions"][-1])))
     _read_batches(folder, asked, backend, head, how, report)
+    head["sessions"][-1].update(backend.provenance())  # some engines count what they did
+    report(Progress(message=_served_line(head["sessions"][-1])))
     report(Progress(message="measuring the noise floor"))
     floor = noise.floor(store.load_run(folder, partial=True), backend, _again(folder, asked, backend, how))
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -278,6 +280,14 @@ def _path_line(session: Mapping[str, Any]) -> str:
         return ""
     refused = "".join(f"; not {no['path']}: {no['reason']}" for no in session.get("refused_paths", []))
     return f"path: {session['path']} ({session['proof']['reason']}), {session['dtype']} on {session['device']}{refused}"
+
+
+def _served_line(session: Mapping[str, Any]) -> str:
+    """What an engine with a cache of its own did, where it read anything."""
+    if session.get("prompts_per_second") is None:
+        return ""
+    rate, hits = session["prompts_per_second"], session["hit_rate"]
+    return f"{rate:.3g} prompts a second; {hits:.1%} of their tokens were found in the cache"
 
 
 def _session(head: dict[str, Any], backend: Backend, now: str) -> None:

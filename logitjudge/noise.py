@@ -44,7 +44,7 @@ def floor(
     if second is None:
         return None
     nats = np.abs(second.logp - run.logp[i, o])
-    score = np.abs((_probs(second.logp) - _probs(run.logp[i, o])) @ run.scores)
+    score = np.abs((probs(second.logp) - probs(run.logp[i, o])) @ run.scores)
     return {
         "max_nats": float(nats.max()),
         "median_nats": float(np.median(nats)),
@@ -61,7 +61,8 @@ def leads(logp: FloatArray) -> FloatArray:
     return lead
 
 
-def _probs(logp: FloatArray) -> FloatArray:
+def probs(logp: FloatArray) -> FloatArray:
+    """(..., K) probabilities among the options of (..., K) log-probabilities."""
     weight = np.exp(logp - logp.max(axis=-1, keepdims=True))
-    probs: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
-    return probs
+    among: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
+    return among

@@ -18,6 +18,7 @@ from logitjudge.study import Study
 from logitjudge.trie import unique
 
 Json = dict[str, Any]
+EXTREMES: Mapping[str, Any] = {"longest": max, "shortest": min}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,8 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     sizes, refused = survey(asked, backend, room)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
-    ends = {
-        which: end(sizes, key=lambda name: sizes[name].longest) for which, end in (("longest", max), ("shortest", min))
-    }
-    prepare(asked, backend, ends, room)
+    extremes = ends(sizes)
+    prepare(asked, backend, extremes, room)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
@@ -66,7 +65,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "raters": asked.itemset.raters,
         "tokens": sum(size.written for size in sizes.values()),
         "unique_tokens": sum(alone) if alone else None,
-        **{which: {"item": name, "length": sizes[name].longest} for which, name in ends.items()},
+        **{which: {"item": name, "length": sizes[name].longest} for which, name in extremes.items()},
         "budget": budget,
         "batches": [len(batch) for batch in plan(fed(sizes, backend.provenance().get("path")), budget)],
         "halvings": [],
@@ -75,6 +74,11 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
         "noise_floor": None,
     }
     return head, refused
+
+
+def ends(sizes: Mapping[str, Size]) -> dict[str, str]:
+    """Names of the items with the longest and with the shortest prompt."""
+    return {which: end(sizes, key=lambda name: sizes[name].longest) for which, end in EXTREMES.items()}
 
 
 def fed(sizes: Mapping[str, Size], path: str | None) -> dict[str, int]:

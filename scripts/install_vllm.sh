@@ -20,4 +20,4 @@ install_once "$venv" "vllm-$kind" "$(cat pyproject.toml "$0"; echo "$torch $PWD"
 import torch, transformers, vllm, logitjudge
 assert '$kind' == 'cpu' or torch.cuda.is_available(), 'there is a GPU, but this torch does not see it'
 print('vllm', vllm.__version__, 'torch', torch.__version__, 'transformers', transformers.__version__)"
-echo "$venv is ready ($kind): logitjudge bench --engines packed,vllm --model MODEL"
+echo "$venv is ready ($kind): $venv/bin/logitjudge run --backend vllm --model MODEL ..."

@@ -25,7 +25,20 @@ HOUSE = (
         "parts",
         "data",
     },
-    {"judging", "verdicts", "study", "planning", "noise", "doctor", "bench", "plan", "sweep", "cluster", "report"},
+    {
+        "judging",
+        "study",
+        "planning",
+        "noise",
+        "verdicts",
+        "doctor",
+        "bench",
+        "parity",
+        "plan",
+        "sweep",
+        "cluster",
+        "report",
+    },
     {"cli", "__main__"},
 )
 LEVEL = {"__version__": 0} | {name: level for level, names in enumerate(HOUSE) for name in names}

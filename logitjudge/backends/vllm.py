@@ -1,11 +1,14 @@
 """Judges that vLLM runs: one request for each place to read, prefixes cached, the head and its logits in float32.
 
 Only the tokens that are asked for come back, at most 128 a request, and the greedy one; a place whose other tokens
-matter (the digits behind "1" where "10" is an option, too) gets their probability as 1 minus the sum.
+matter (the digits behind "1" where "10" is an option, too) gets their probability as 1 minus the sum. The first prompt
+of every item is asked for its 20 most probable tokens, too.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import time
@@ -13,8 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from logitjudge.backends import OutOfMemory, Query, Trace
+import torch
+
+from logitjudge.backends import Query, Trace
 from logitjudge.backends._harvest import Harvest, resolved
+from logitjudge.backends.hf.facts import of_tokenizer
 from logitjudge.backends.hf.load import load_tokenizer, quiet
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
@@ -23,7 +29,11 @@ from logitjudge.models import ModelSpec
 from logitjudge.tokens import Path
 
 MOST_IDS = 128  # that vLLM takes as logprob_token_ids of one request
-TOP = 20  # tokens that a sampled prompt is asked for
+TOP = 20  # tokens that an item's first prompt is asked for
+PROVEN = 8  # prompts that are read with cached prefixes and without before a run
+FIELDS = ("logprob_token_ids", "skip_reading_prefix_cache")  # of SamplingParams, without which there are no readings
+VERSION = "0.32"
+INSTALL = "bash scripts/install_vllm.sh makes an environment that has both: .venv-vllm/bin/logitjudge"
 BUDGET = 1 << 18  # tokens of one batch: vLLM cuts its passes itself, a batch is what a kill loses
 SMALLEST = 2.0**-24  # probability that float32 cannot tell from none, beside a sum near 1
 ALIKE = {"float32": 1e-3}  # nats between a cached and a fresh prefix; others as below
@@ -32,21 +42,42 @@ ALIKE_ROUNDED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """A place of which some tokens are seen."""
+    """A place of which some tokens are seen.
+
+    Parameters
+    ----------
+    logp
+        Token -> log-probability, in nats over the full vocabulary.
+    best
+        The most probable tokens, best first, as far as they are known.
+
+    Examples
+    --------
+    >>> seen = Some({7: math.log(0.5), 8: math.log(0.25)}, best=(7,))
+    >>> round(math.exp(seen.rest([7])), 3), round(math.exp(seen.rest([7, 8])), 3)
+    (0.5, 0.25)
+    """
 
     logp: Mapping[int, float]
+    best: Path = ()
 
     def of(self, ids: Sequence[int]) -> list[float]:
         """Those of some tokens."""
         return [self.logp[token] for token in ids]
 
     def rest(self, ids: Sequence[int]) -> float:
-        """Log of the probability of all other tokens together: what the sum leaves."""
-        return math.log(max(SMALLEST, 1 - math.fsum(math.exp(self.logp[token]) for token in ids)))
+        """Log of the probability of all other tokens together: what the sum leaves, and no less than those that are seen."""
+        probs = {token: math.exp(logp) for token, logp in self.logp.items()}
+        others = math.fsum(prob for token, prob in probs.items() if token not in ids)
+        return math.log(max(SMALLEST, others, 1 - math.fsum(probs[token] for token in ids)))
 
     def top(self, count: int) -> list[tuple[int, float]]:
-        """The most probable ones: the greedy token is always among them."""
-        return sorted(self.logp.items(), key=lambda pair: -pair[1])[:count]
+        """The most probable tokens, as far as they are known: the greedy one always is."""
+        return [(token, self.logp[token]) for token in self.best[:count]]
+
+    def joined(self, logp: Mapping[int, float], best: Path) -> Some:
+        """With what another request for the same place says."""
+        return Some({**self.logp, **logp}, max(self.best, best, key=len))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +108,11 @@ class Served:
 
 
 def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
-    """Start vLLM's offline engine."""
-    if spec.kind not in ("hub", "folder"):
-        raise ModelError(f"vLLM reads hub ids and model folders, not {spec.shown_name!r}. Use --backend hf.")
-    if spec.adapter:
-        raise ModelError("adapters are read by --backend hf; merge this one into its model for vLLM.")
-    vllm = _imported()
-    tokenizer = HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
-    options = _options(spec, vllm)
+    """Start vLLM's offline engine. Raises `ModelError` where it does not start."""
+    vllm = check(spec)
+    tokenizer, options = open_tokenizer(spec), _options(spec, vllm)
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # vLLM takes a share of what is free
     try:
         with quiet():
             llm = vllm.LLM(str(spec.path or spec.name), **options)
@@ -93,7 +121,7 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
             f"vLLM cannot start {spec.shown_name}: {type(error).__name__}: {_first_line(error)}. "
             "Give it other --model-kwargs (max_model_len, gpu_memory_utilization ...), or use --backend hf."
         ) from error
-    return VLLMJudge(llm, tokenizer, {**options, "version": vllm.__version__}, vllm.SamplingParams)
+    return VLLMJudge(llm, tokenizer, options, vllm)
 
 
 def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
@@ -101,44 +129,56 @@ def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
     return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
 
 
-def _imported() -> Any:
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    if hasattr(os, "sched_getaffinity"):  # by default vLLM leaves a core out
-        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", cores)
+def check(spec: ModelSpec) -> Any:
+    """The package vllm, if it can read this judge with these settings. Raises `ModelError` otherwise."""
+    if spec.kind not in ("hub", "folder"):
+        raise ModelError(f"vLLM reads hub ids and model folders, not {spec.shown_name!r}. Use --backend hf.")
+    if spec.adapter:
+        raise ModelError("adapters are read by --backend hf; merge this one into its model for vLLM.")
+    _environment()
     try:
         import vllm
     except ImportError as error:
+        raise ModelError(f"the backend 'vllm' needs the package vllm in this Python: {error}. {INSTALL}.") from error
+    known = getattr(vllm.SamplingParams, "__struct_fields__", ())
+    if lacking := [name for name in FIELDS if name not in known]:
         raise ModelError(
-            f"the backend 'vllm' needs the package vllm in this Python: {error}. bash scripts/install_vllm.sh makes an environment that has both."
-        ) from error
-    if "logprob_token_ids" not in getattr(vllm.SamplingParams, "__struct_fields__", ()):
-        raise ModelError(
-            f"vLLM {vllm.__version__} cannot read chosen tokens (it has no logprob_token_ids). Install vLLM 0.32 or newer."
+            f"vLLM {vllm.__version__} cannot read chosen tokens (it has no {lacking[0]}). Install vLLM {VERSION} or newer."
         )
+    _options(spec, vllm)
     return vllm
+
+
+def _environment() -> None:
+    """What vLLM reads from the environment when it is imported; what the user has set stays."""
+    verbose = logging.getLogger("logitjudge").isEnabledFor(logging.INFO)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout belongs to results
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+    if hasattr(os, "sched_getaffinity"):  # by default vLLM leaves a core out
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", cores)
 
 
 def _options(spec: ModelSpec, vllm: Any) -> dict[str, Any]:
     """Keywords of vllm.LLM; the user's come last, and cannot change what makes readings right."""
-    kind = vllm.platforms.current_platform.device_type
-    if spec.device != "auto" and not spec.device.startswith(kind):
-        raise ModelError(f"this vLLM runs on {kind}, not on {spec.device}. Leave --device out.")
-    cpu = kind == "cpu"
-    if cpu:
-        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+    kind: str = vllm.platforms.current_platform.device_type
+    if spec.device not in ("auto", kind):
+        advice = " CUDA_VISIBLE_DEVICES picks a GPU." if spec.device.startswith(f"{kind}:") else ""
+        raise ModelError(f"this vLLM runs on {kind}, not on {spec.device}. Leave --device out.{advice}")
     fixed = {"logprobs_mode": "raw_logprobs", "enable_prefix_caching": True, "max_logprobs": MOST_IDS}
     if clash := sorted(fixed.keys() & spec.model_kwargs.keys()):
         raise ModelError(f"--model-kwargs {clash[0]!r} is what makes readings right; leave it out.")
     overrides = {"head_dtype": "float32", **spec.model_kwargs.get("hf_overrides", {})}
-    free = {"block_size": 32 if cpu else 16, "enforce_eager": cpu, "disable_log_stats": True}
+    cpu = kind == "cpu"
+    free = {"block_size": 32 if cpu else 16, "enforce_eager": cpu, "disable_log_stats": True, "use_tqdm_on_load": False}
     source = {"dtype": spec.dtype, "revision": spec.revision, "trust_remote_code": spec.trust_remote_code}
     return {**source, **free, **spec.model_kwargs, **fixed, "hf_overrides": overrides}
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no reason given"])[0]
+    return (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")
 
 
 @dataclass(slots=True)
@@ -153,52 +193,67 @@ class VLLMJudge:
         Its tokenizer.
     settings
         What it was started with.
-    params
-        ``vllm.SamplingParams``.
+    package
+        The module ``vllm``.
     """
 
     llm: Any
     tokenizer: HFTokenizer
     settings: Mapping[str, Any]
-    params: Any
+    package: Any
     served: Served = field(default_factory=Served)
     proof: dict[str, Any] = field(default_factory=lambda: {"ok": False, "reason": "not proven yet"})
 
     @property
     def max_length(self) -> int | None:
-        """Tokens of the longest prompt and one more."""
-        return int(self._config.max_model_len) - 1
+        """Tokens of the longest sequence that can be read: its last token is never fed, but told."""
+        return int(self._config.max_model_len)
 
     @property
     def _config(self) -> Any:
         return self.llm.llm_engine.model_config
 
-    def provenance(self) -> Mapping[str, Any]:
-        """Settings, hashes, and how often a prefix was found in the cache."""
-        import transformers
-        import vllm
+    @property
+    def _dtype(self) -> str:
+        return str(self._config.dtype).removeprefix("torch.")
 
+    def provenance(self) -> Mapping[str, Any]:
+        """Settings, hashes, prompts a second, and the share of tokens that were found in the cache."""
+        import transformers
+
+        kind = self.package.platforms.current_platform.device_type
+        versions = {"vllm": self.package.__version__, "torch": torch.__version__}
         return {
-            "device": vllm.platforms.current_platform.device_type,
-            "dtype": str(self._config.dtype).removeprefix("torch."),
-            "head": "float32",
+            "device": kind,
+            "dtype": self._dtype,
+            "head": str(self._config.head_dtype).removeprefix("torch."),
             "path": "vllm",
             "proof": self.proof,
-            "versions": {"vllm": vllm.__version__, "transformers": transformers.__version__},
-            "vllm": {name: value for name, value in self.settings.items() if name != "version"},
-            "threads": os.environ.get("VLLM_CPU_OMP_THREADS_BIND"),
+            "versions": {**versions, "transformers": transformers.__version__},
+            "vllm": json.loads(json.dumps(self.settings, default=str)),
+            "threads": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") if kind == "cpu" else None,
             "tokenizer_hash": self.tokenizer.hash(),
             "chat_template_hash": self.tokenizer.template_hash(),
             "system_folded": self.tokenizer.system_folded,
             **self.served.rates(),
         }
 
+    def facts(self) -> Mapping[str, Any]:
+        """What `doctor` wants to know of tokenizer and chat template."""
+        return of_tokenizer(self.tokenizer._tokenizer, self.tokenizer._template)
+
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
-        """Read the longest prompts with cached prefixes and without: the largest difference is the proof."""
-        cached = self.read(longest, BUDGET)
-        fresh = self.read_plain(longest)
+        """Read some of the longest prompts with cached prefixes and without: the largest difference is the proof.
+
+        Raises
+        ------
+        ModelError
+            They are further apart than rounding makes them.
+        """
+        queries = longest[:PROVEN]
+        cached, fresh = self.read(queries, BUDGET), self.read_plain(queries)
         nats = float(abs(cached.logp - fresh.logp).max())
-        limit = ALIKE.get(str(self._config.dtype).removeprefix("torch."), ALIKE_ROUNDED)
+        limit = ALIKE.get(self._dtype, ALIKE_ROUNDED)
         if not nats <= limit:
             raise ModelError(
                 f"vLLM reads the same prompts {nats:.2g} nats apart with cached prefixes and without (at most {limit:g}). Use --backend hf."
@@ -211,19 +266,30 @@ class VLLMJudge:
         return BUDGET
 
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
-        """Read queries; the first one's most probable tokens are asked for, too."""
-        return self._read(queries, fresh=False)
+        """Read queries; vLLM itself sees to it that its passes fit."""
+        start = time.perf_counter()
+        found = Harvest(queries, self.tokenizer.decode)
+        seen = self._seen(requests(queries, found.nodes), fresh=False)
+        first = firsts(queries)
+        contexts = [resolved(queries[number]).context for number in first]
+        outputs = self._generate(contexts, fresh=False, asked=[{"logprobs": TOP}] * len(first))
+        for number, output in zip(first, outputs, strict=True):
+            logp = _logp(output)
+            seen[number, ()] = seen[number, ()].joined(logp, tuple(sorted(logp, key=lambda token: -logp[token])))
+        self.served.prompts += len(queries)
+        self.served.seconds += time.perf_counter() - start
+        return _readings(found, seen)
 
     def read_plain(self, queries: Sequence[Query]) -> Readings:
         """Read queries again without cached prefixes, each alone."""
-        return Readings.join([self._read([query], fresh=True) for query in queries])
+        return Readings.join([self._alone(query) for query in queries])
 
     def generate(self, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
         """Greedy texts behind contexts, each up to the marker or at most so many tokens."""
-        params = self.params(
+        params = self.package.SamplingParams(
             max_tokens=most, temperature=0.0, stop=[marker], include_stop_str_in_output=True, skip_special_tokens=False
         )
-        outputs = self._generate(contexts, [params] * len(contexts))
+        outputs = self._outputs(contexts, [params] * len(contexts))
         return [self._trace(output.outputs[0], marker) for output in outputs]
 
     def _trace(self, written: Any, marker: str) -> Trace:
@@ -240,39 +306,51 @@ class VLLMJudge:
         known = self._config.try_get_generation_config().get("eos_token_id")
         return {self.tokenizer.end_token, *(known if isinstance(known, list) else [known])} - {None}  # type: ignore[arg-type]
 
-    def _read(self, queries: Sequence[Query], fresh: bool) -> Readings:
-        found = Harvest(queries, self.tokenizer.decode)
-        asked = requests(queries, found.nodes)
-        params = [self._params(fresh, logprob_token_ids=list(request.wanted)) for request in asked]
-        seen: dict[tuple[int, Path], dict[int, float]] = {}
-        outputs = self._generate([request.ids for request in asked], params)
-        for request, output in zip(asked, outputs, strict=True):
-            seen.setdefault((request.number, request.path), {}).update(_logp(output))
-        sampled = self._generate([resolved(queries[0]).context], [self._params(fresh, logprobs=TOP)])
-        for token, logp in _logp(sampled[0]).items():
-            seen[0, ()].setdefault(token, logp)
-        for (number, path), logps in seen.items():
-            found.add(number, path, Some(logps))
-        return found.readings()
+    def _alone(self, query: Query) -> Readings:
+        found = Harvest([query], self.tokenizer.decode)
+        return _readings(found, self._seen(requests([query], found.nodes), fresh=True))
 
-    def _params(self, fresh: bool, **asked: Any) -> Any:
-        return self.params(max_tokens=1, temperature=0.0, detokenize=False, skip_reading_prefix_cache=fresh, **asked)
+    def _seen(self, asked: Sequence[Request], fresh: bool) -> dict[tuple[int, Path], Some]:
+        """What is seen at each place of each query."""
+        wanted = [{"logprob_token_ids": list(request.wanted)} for request in asked]
+        seen: dict[tuple[int, Path], Some] = {}
+        for request, output in zip(asked, self._generate([each.ids for each in asked], fresh, wanted), strict=True):
+            before = seen.get((request.number, request.path), Some({}))
+            seen[request.number, request.path] = before.joined(_logp(output), tuple(output.outputs[0].token_ids))
+        return seen
 
-    def _generate(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[Any]:
-        start = time.perf_counter()
+    def _generate(
+        self, prompts: Sequence[Sequence[int]], fresh: bool, asked: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Any]:
+        """One greedy token behind each prompt, and the log-probabilities that are asked for there."""
+        common = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "skip_reading_prefix_cache": fresh}
+        outputs = self._outputs(prompts, [self.package.SamplingParams(**common, **each) for each in asked])
+        if not fresh:
+            self.served.tokens += sum(map(len, prompts))
+            self.served.cached += sum(output.num_cached_tokens or 0 for output in outputs)
+        return outputs
+
+    def _outputs(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> Sequence[Any]:
         try:
             outputs = self.llm.generate([{"prompt_token_ids": list(ids)} for ids in prompts], params, use_tqdm=False)
-        except MemoryError as error:
-            raise OutOfMemory(str(error)) from error
-        self.served.seconds += time.perf_counter() - start
-        self.served.prompts += len(prompts)
-        self.served.tokens += sum(map(len, prompts))
-        self.served.cached += sum(output.num_cached_tokens or 0 for output in outputs)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise ModelError(
+                f"vLLM is out of memory: {_first_line(error)}. "
+                """Leave it more: --model-kwargs '{"gpu_memory_utilization": 0.8, "max_num_seqs": 64}'"""
+            ) from error
         return list(outputs)
 
 
 def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]]) -> list[Request]:
-    """What to ask for; tokens beyond vLLM's limit go into further requests for the same place."""
+    """What to ask for; tokens beyond vLLM's limit go into further requests for the same place.
+
+    Parameters
+    ----------
+    queries
+        Prompts, those of an item next to each other, so that a prefix is still cached when it is needed again.
+    nodes
+        Place of the trie of each query's tails -> the tokens that are read there.
+    """
     made = []
     for number, query in enumerate(queries):
         tokens = resolved(query)
@@ -282,6 +360,18 @@ def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[in
             for start in range(0, len(wanted), MOST_IDS):
                 made.append(Request(number, path, tokens.context + path, wanted[start : start + MOST_IDS]))
     return made
+
+
+def firsts(queries: Sequence[Query]) -> list[int]:
+    """Number of the first query of each item."""
+    ids = [query.item.id for query in queries]
+    return [ids.index(name) for name in dict.fromkeys(ids)]
+
+
+def _readings(found: Harvest, seen: Mapping[tuple[int, Path], Some]) -> Readings:
+    for (number, path), some in seen.items():
+        found.add(number, path, some)
+    return found.readings()
 
 
 def _logp(output: Any) -> dict[int, float]:

@@ -11,12 +11,15 @@ from logitjudge.errors import InputError
 
 MODEL = "A Hugging Face id, a local folder, a .gguf file, 'embedded', or 'planted:SPEC'."
 RUBRIC = "'item' (each item's own), a shipped rubric, or a .yaml/.json file for all items."
-KWARGS = 'Keywords for loading, e.g. \'{"attn_implementation": "eager"}\'.'
+KWARGS = 'Keywords for loading, e.g. \'{"attn_implementation": "eager"}\', or vLLM\'s.'
 
 Model = Annotated[str, typer.Option("--model", metavar="M", help=MODEL)]
 Rubric = Annotated[str, typer.Option("--rubric", metavar="R", help=RUBRIC)]
 Template = Annotated[str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")]
-Backend = Annotated[str | None, typer.Option("--backend", help="hf or planted; found from the model by default.")]
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", help="hf (transformers), vllm or planted; hf, or planted for such a judge, by default."),
+]
 Verdict = Annotated[
     str,
     typer.Option("--verdict", help="direct: the score at once; feedback or think: the judge writes before it scores."),

@@ -19,10 +19,17 @@ def facts(model: Any, tokenizer: Any, chat_template: str | None, device: torch.d
     device
         Where the model takes its inputs.
     """
-    bos = tokenizer.bos_token_id
     return {
         "weight_bytes": sum(weight.numel() * weight.element_size() for weight in model.parameters()),
         "free_bytes": free_bytes(device),
+        **of_tokenizer(tokenizer, chat_template),
+    }
+
+
+def of_tokenizer(tokenizer: Any, chat_template: str | None) -> dict[str, Any]:
+    """Those of the facts that are known without the model."""
+    bos = tokenizer.bos_token_id
+    return {
         "chat_template": chat_template,
         "bos": tokenizer.bos_token,
         "adds_bos": bos is not None and tokenizer("")["input_ids"][:1] == [bos],
