@@ -61,6 +61,10 @@ def judge(
     model_kwargs: Mapping[str, Any] | None = None,
     chat_template: str | Path | None = None,
     adapter: str | None = None,
+    base_url: str | None = None,
+    served_model: str | None = None,
+    timeout: float = 60.0,
+    concurrency: int = 8,
     tokenizer: Any = None,
     progress: Report | None = None,
 ) -> Run:
@@ -80,6 +84,9 @@ def judge(
         One for all items: its name, a file, or a `Rubric`; ``"item"`` takes each item's own.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
+    base_url, served_model, timeout, concurrency
+        For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
+        answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
     progress
         Called with a `Progress` after each batch.
 
@@ -100,6 +107,7 @@ def judge(
     spec = models.parse(
         model, backend, dtype=dtype, device=device, revision=revision, trust_remote_code=trust_remote_code,
         model_kwargs=dict(model_kwargs or {}), chat_template=chat_template, adapter=adapter, tokenizer=tokenizer,
+        base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
     identity = json.loads(_json(_identity(asked, spec, seed)))  # as run.json will have it
@@ -277,7 +285,7 @@ def _read(folder: Path, head: dict[str, Any], batch: int, backend: Backend, quer
                 ) from error
         except ValueError as error:
             raise ModelError(
-                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {error}."
+                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {str(error).rstrip('.')}."
             ) from error
         head["halvings"].append(batch)
         store.write_json(folder / "run.json", head)

@@ -36,6 +36,10 @@ class Some:
 
     logp: Mapping[int, float]
 
+    def has(self, token: int) -> bool:
+        """Every token that was asked for is seen."""
+        return token in self.logp
+
     def of(self, ids: Sequence[int]) -> list[float]:
         """Those of some tokens."""
         return [self.logp[token] for token in ids]
@@ -249,16 +253,18 @@ class VLLMJudge:
         return list(outputs)
 
 
-def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]]) -> list[Request]:
-    """What to ask for; tokens beyond vLLM's limit go into further requests for the same place."""
+def requests(
+    queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]], most: int = MOST_IDS
+) -> list[Request]:
+    """What to ask for; tokens beyond the limit of one request go into further requests for the same place."""
     made = []
     for number, query in enumerate(queries):
         tokens = resolved(query)
         for path, begins in nodes[number].items():
             aliases = [token for ids in tokens.aliases for token in ids] if path == () else []
             wanted = (*begins, *aliases)
-            for start in range(0, len(wanted), MOST_IDS):
-                made.append(Request(number, path, tokens.context + path, wanted[start : start + MOST_IDS]))
+            for start in range(0, len(wanted), most):
+                made.append(Request(number, path, tokens.context + path, wanted[start : start + most]))
     return made
 
 
