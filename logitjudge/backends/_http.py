@@ -45,6 +45,9 @@ class Patience:
         return min(self.most, max(wanted, self.first * 2 ** (tried - 1)))
 
 
+PATIENCE = Patience()
+
+
 class Refused(ModelError):
     """A server that understands a request and does not do what it asks for (4xx)."""
 
@@ -76,7 +79,7 @@ class Client:
     url: str
     http: httpx2.Client
     key: str = field(default="", repr=False)
-    patience: Patience = Patience()
+    patience: Patience = PATIENCE
     stopped: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
@@ -88,7 +91,8 @@ class Client:
             raise ModelError(f"the API key in the environment ({' or '.join(KEYS)}) is no line of plain characters.")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=None)
-        return cls(api_url(spec.base_url), httpx2.Client(headers=headers, timeout=spec.timeout, limits=limits), key)
+        http = httpx2.Client(headers=headers, timeout=spec.timeout, limits=limits)
+        return cls(api_url(spec.base_url), http, key, PATIENCE)
 
     def get(self, path: str) -> Any:
         """JSON of a GET. `path` is below the API, or below the server where it begins with ``//``. Raises as `post`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,15 +177,16 @@ class RemoteJudge:
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Find out what the server gives: chosen tokens, at most how many; and whether it has the tokenizer's tokens."""
         self._same_tokens(resolved(shortest[0]).text)
-        request = requests(shortest[:1], [{(): [tail[0] for tail in resolved(shortest[0]).tails]}])[0]
+        begins = dict.fromkeys(tail[0] for tail in resolved(shortest[0]).tails)
+        request = Request(0, (), resolved(shortest[0]).context, tuple(begins))
         refusals = []
         for self.chosen, self.most in ASKS:
             try:
-                answer = self._ask(_filled(request, self.most) if self.chosen else request)
+                answer = self._ask(filled := _filled(request, self.most))
             except Refused as error:
                 refusals.append(str(error))
                 continue
-            if self.chosen and not set(request.wanted) <= set(_listed(answer)):
+            if self.chosen and not set(filled.wanted) <= set(_listed(answer)):
                 continue
             self.said |= {"system_fingerprint": answer.get("system_fingerprint"), "version": self._version()}
             self.proof = {"ok": True, "reason": self._reason()}
@@ -283,9 +284,8 @@ class RemoteJudge:
 
 def _filled(request: Request, most: int) -> Request:
     """The same request for as many tokens as one may hold, so that the server says whether it may."""
-    others: Iterator[int] = (token for token in range(most + len(request.wanted)) if token not in request.wanted)
-    wanted = request.wanted + tuple(next(others) for _ in range(most - len(request.wanted)))
-    return Request(request.number, request.path, request.ids, wanted)
+    wanted = list(dict.fromkeys([*request.wanted, *range(most)]))[:most]
+    return Request(request.number, request.path, request.ids, tuple(wanted))
 
 
 def _listed(answer: Mapping[str, Any]) -> dict[int, float]:
