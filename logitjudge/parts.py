@@ -203,7 +203,7 @@ def arrays(
     kept = [item for item, whole in zip(items, complete, strict=True) if whole]
     if len(kept) < len(items):
         found, exact = found[:, complete], None if exact is None else exact[complete]
-    return kept, *found, exact
+    return kept, found[0], found[1], exact
 
 
 def _orderings(table: pa.Table) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:

@@ -1,5 +1,6 @@
 """Judges behind a server: a scripted one on loopback, and (marked vllm) a real one."""
 
+import contextlib
 import json
 import math
 import os
@@ -523,10 +524,8 @@ class Real:
         raise AssertionError(self.log.read_text()[-3000:])
 
     def kill(self):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
 

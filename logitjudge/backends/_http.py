@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -64,7 +65,7 @@ class Where(Protocol):
         """Seconds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Client:
     """JSON in and out of one server; several threads may use it at once.
 
@@ -92,7 +93,9 @@ class Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=None)
         http = httpx2.Client(headers=headers, timeout=spec.timeout, limits=limits)
-        return cls(api_url(spec.base_url), http, key, PATIENCE)
+        made = cls(api_url(spec.base_url), http, key, PATIENCE)
+        weakref.finalize(made, http.close)  # no connection outlives the client
+        return made
 
     def get(self, path: str) -> Any:
         """JSON of a GET. `path` is below the API, or below the server where it begins with ``//``. Raises as `post`."""

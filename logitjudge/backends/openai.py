@@ -159,7 +159,7 @@ class RemoteJudge:
 
         return {
             "device": "server",
-            "dtype": "the server's own",
+            "dtype": "own dtype",
             "head": "the server's own",
             "path": "remote",
             "proof": self.proof,
