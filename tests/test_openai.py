@@ -311,7 +311,7 @@ def test_the_pauses_double_up_to_a_limit():
 def test_a_server_that_does_not_answer_in_time(serve, ask, monkeypatch):
     monkeypatch.setattr(_http, "PATIENCE", _http.Patience(retries=1, first=0.001))
     with pytest.raises(ModelError, match=r"2 tries; the last: no answer in time \(ReadTimeout; see --timeout\)"):
-        ask(serve(delay=lambda body: 1), timeout=0.1)
+        ask(serve(delay=lambda body: 2), timeout=0.3)
 
 
 def test_a_server_that_is_not_there(serve, ask, monkeypatch):
@@ -428,6 +428,16 @@ def test_the_prompts_of_a_run_are_shown_without_the_server(serve, folder, tmp_pa
     assert main(["prompts", str(tmp_path / "run"), "--item=0", "--ordering=1,2,3,4,5", "--json"]) == 0
     context = json.loads(capsys.readouterr().out)["context_token_ids"]
     assert context in [body["prompt"] for body in fake.asked]
+
+
+def test_a_shared_run_has_no_path_of_the_server(serve, folder, tmp_path):
+    out = tmp_path / "run"
+    assert main(words(folder, serve(names=["/home/me/tiny"]), out)) == 0
+    assert "/home/me" in (out / "run.json").read_text()
+    assert main(["export", str(out), "--without-texts", str(tmp_path / "shared")]) == 0
+    head = (tmp_path / "shared" / "run.json").read_text()
+    assert "/home/me" not in head
+    assert head.count('"tiny"') == 3
 
 
 def test_a_server_with_another_tokenizer_is_found_out(serve, ask):
