@@ -282,6 +282,20 @@ def test_the_command_says_that_readings_are_bounds(serve, folder, tmp_path, caps
     assert "mass" not in said.out
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_doctor_says_whether_a_server_can_be_read(serve, folder, tmp_path, capsys, chosen):
+    line = words(folder, serve(chosen=chosen), tmp_path)[1:]
+    line = ["doctor", *(word for word in line if not word.startswith("--out=")), "--json"]
+    assert main(line) in (0, 1)  # a random judge has little mass, which fails, too
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["reading"]["status"] == ("ok" if chosen else "fail")
+    if chosen:
+        assert checks["engine"]["status"] == "info"
+        assert "head_dtype" in checks["engine"]["text"]
+    else:
+        assert "its probability is not known" in checks["reading"]["text"]
+
+
 def test_failures_of_the_server_are_tried_again(serve, ask, folder):
     fake = serve(first=[(500, b"oh", {}), (503, b"", {}), (429, b"slow", {}), (502, b"<html>", {})])
     run = ask(fake)
