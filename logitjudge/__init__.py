@@ -18,6 +18,7 @@ _HOMES = {
     "Readings": "core",
     "Rubric": "core",
     "InputError": "errors",
+    "NotExact": "errors",
     "NotObserved": "errors",
     "RunIncomplete": "errors",
     "Run": "run",
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
         Rubric as Rubric,
     )
     from logitjudge.debiasers import debias as debias
-    from logitjudge.errors import InputError as InputError, NotObserved as NotObserved, RunIncomplete as RunIncomplete
+    from logitjudge.errors import (
+        InputError as InputError,
+        NotExact as NotExact,
+        NotObserved as NotObserved,
+        RunIncomplete as RunIncomplete,
+    )
     from logitjudge.judging import judge as judge, read as read
     from logitjudge.measures.agreement import agreement as agreement
     from logitjudge.measures.costs import (

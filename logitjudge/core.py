@@ -18,6 +18,7 @@ from logitjudge.errors import ItemError, OrderingError, RubricError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 RESERVED = ("id", "instruction", "response", "reference", "human", "rubric", "cluster", "messages")
 
@@ -304,6 +305,8 @@ class Readings:
         (B, K) probability of other single-token forms of each option; not part of `logp`.
     top_tokens
         (B,) for each prompt the most probable tokens that begin no option.
+    exact
+        (B, K) whether `logp` is what the judge says; false where it is an upper bound. None where all are exact.
 
     Raises
     ------
@@ -314,29 +317,43 @@ class Readings:
     logp: FloatArray
     alias_mass: FloatArray
     top_tokens: tuple[tuple[TopToken, ...], ...]
+    exact: BoolArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "logp", frozen_array(self.logp))
         object.__setattr__(self, "alias_mass", frozen_array(self.alias_mass))
         object.__setattr__(self, "top_tokens", tuple(tuple(tokens) for tokens in self.top_tokens))
+        object.__setattr__(self, "exact", self._inexact())
         if not np.isfinite(self.logp).all():
             raise ValueError(
                 "a reading is not finite: the model gave NaN or infinite logits, or an option has no probability"
             )
-        if (self.mass > 1 + 1e-6).any():
-            raise ValueError(f"a reading has mass {self.mass.max()}: options are not exclusive")
+        known = np.exp(self.logp) if self.exact is None else np.exp(self.logp) * self.exact
+        if (mass := known.sum(axis=1).max(initial=0)) > 1 + 1e-6:
+            raise ValueError(f"a reading has mass {mass}: options are not exclusive")
+
+    def _inexact(self) -> BoolArray | None:
+        """`exact` as an array, or None where it says nothing."""
+        if self.exact is None:
+            return None
+        exact: BoolArray = frozen_array(self.exact, np.bool_)
+        if exact.shape != self.logp.shape:
+            raise ValueError(f"exact has shape {exact.shape}, logp {self.logp.shape}")
+        return None if exact.all() else exact
 
     @property
     def mass(self) -> FloatArray:
-        """(B,) probability that falls on any option at all."""
+        """(B,) probability that falls on any option at all; at most, where a reading is not exact."""
         mass: FloatArray = np.exp(self.logp).sum(axis=1)
         return mass
 
     @classmethod
     def join(cls, parts: Sequence[Readings]) -> Readings:
         """Readings of several batches, in order."""
+        exact = [np.ones(part.logp.shape, np.bool_) if part.exact is None else part.exact for part in parts]
         return cls(
             np.concatenate([part.logp for part in parts]),
             np.concatenate([part.alias_mass for part in parts]),
             tuple(tokens for part in parts for tokens in part.top_tokens),
+            np.concatenate(exact),
         )

@@ -46,6 +46,10 @@ class NotObserved(InputError):  # noqa: N818
     """A number was asked for that this run's orderings cannot give."""
 
 
+class NotExact(InputError):  # noqa: N818
+    """A probability was asked for of which only an upper bound is known."""
+
+
 def unknown(kind: str, value: str, known: Iterable[str]) -> str:
     """Message for a name that does not exist, with the nearest valid one and the list."""
     names = sorted(known)

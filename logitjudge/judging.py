@@ -65,6 +65,10 @@ def judge(
     model_kwargs: Mapping[str, Any] | None = None,
     chat_template: str | Path | None = None,
     adapter: str | None = None,
+    base_url: str | None = None,
+    served_model: str | None = None,
+    timeout: float = 60.0,
+    concurrency: int = 8,
     tokenizer: Any = None,
     progress: Report | None = None,
 ) -> Run:
@@ -91,6 +95,9 @@ def judge(
         What becomes of a text without the marker: ``refuse`` its item, or ``close`` it by force and count it.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
+    base_url, served_model, timeout, concurrency
+        For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
+        answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
     progress
         Called with a `Progress` after each batch.
 
@@ -112,6 +119,7 @@ def judge(
         model, backend, dtype=dtype, device=device, revision=revision, trust_remote_code=trust_remote_code,
         model_kwargs=dict(model_kwargs or {}), chat_template=chat_template, adapter=adapter, tokenizer=tokenizer,
         thinks=verdict == "think",
+        base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
     text = {"max_new_tokens": max_new_tokens, "unended": unended} if asked.template.writes else None
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
@@ -366,7 +374,7 @@ def _read(folder: Path, head: dict[str, Any], batch: int, backend: Backend, quer
                 ) from error
         except ValueError as error:
             raise ModelError(
-                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {error}."
+                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {str(error).rstrip('.')}."
             ) from error
         head["halvings"].append(batch)
         store.write_json(folder / "run.json", head)

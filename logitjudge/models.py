@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import struct
@@ -42,6 +43,9 @@ class ModelSpec:
         ISO date that chat templates print as today's.
     thinks
         The chat template may open a reasoning trace (verdict mode ``think``).
+    base_url, served_model, timeout, concurrency
+        For the backend ``openai``: where the server is, its name of the model, seconds that an answer may take, and
+        requests in flight.
     model, tokenizer
         Loaded objects, for ``loaded``.
     """
@@ -57,6 +61,10 @@ class ModelSpec:
     chat_template: str | None = None
     adapter: str | None = None
     backend: str = "hf"
+    served_model: str | None = None
+    base_url: str | None = None
+    timeout: float = 60.0
+    concurrency: int = 8
     date: str = ""
     thinks: bool = False
     model: Any = None
@@ -76,6 +84,7 @@ class ModelSpec:
             "revision": self.revision,
             "fingerprint": fingerprint(self),
             "backend": self.backend,
+            "served_model": self.served_model,
             "dtype": self.dtype,
             "model_kwargs": dict(self.model_kwargs),
             "chat_template": self.chat_template and _sha(self.chat_template.encode()),
@@ -97,7 +106,10 @@ REPEATED = (
     "adapter",
     "backend",
     "thinks",
+    "served_model",
 )
+LOCAL = {"dtype": "auto", "device": "auto", "adapter": None, "model_kwargs": {}}  # what a server decides for itself
+REMOTE = {"base_url": None, "served_model": None, "timeout": 60.0, "concurrency": 8}
 
 
 def to_dict(spec: ModelSpec) -> dict[str, Any]:
@@ -108,7 +120,8 @@ def to_dict(spec: ModelSpec) -> dict[str, Any]:
 def from_dict(values: Mapping[str, Any], date: str = "") -> ModelSpec:
     """Judge of the values from `to_dict`; `date` is what its chat template prints as today's."""
     path = values["path"] and Path(values["path"])
-    return ModelSpec(**{**{name: values[name] for name in REPEATED if name in values}, "path": path}, date=date)
+    known = {name: values[name] for name in REPEATED if name in values}  # run folders of an earlier version have fewer
+    return ModelSpec(**{**known, "path": path}, date=date)
 
 
 def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
@@ -132,7 +145,37 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
     given = [name for name in ("adapter", "chat_template", "tokenizer") if options.get(name)]
     if spec.kind == "planted" and given:
         raise ModelError(f"a planted judge takes no {given[0]}: it has no weights and no tokenizer. Leave it out.")
-    return replace(spec, backend=backend or inferred, **options)
+    return _placed(replace(spec, backend=backend or inferred, **options))
+
+
+def _placed(spec: ModelSpec) -> ModelSpec:
+    """Check what says where a judge runs, and ask a server which model it has where that is not said."""
+    if spec.backend != "openai":
+        if given := [name for name, default in REMOTE.items() if getattr(spec, name) != default]:
+            raise ModelError(f"{_option(given[0])} belongs to --backend openai, not to {spec.backend}. Leave it out.")
+        return spec
+    if not spec.base_url:
+        raise ModelError(
+            "--backend openai needs the address of the server, such as --base-url http://127.0.0.1:8000/v1."
+        )
+    if given := [name for name, default in LOCAL.items() if getattr(spec, name) != default]:
+        raise ModelError(f"{_option(given[0])} is decided where the server is started. Leave it out.")
+    if spec.kind == "loaded":
+        raise ModelError(
+            "--backend openai makes prompts with the tokenizer of a folder or a hub id: give its name as model."
+        )
+    if not (math.isfinite(spec.timeout) and spec.timeout > 0 and spec.concurrency >= 1):
+        raise ModelError(
+            f"--timeout {spec.timeout:g} --concurrency {spec.concurrency}: give seconds above 0, and 1 or more."
+        )
+    from logitjudge.backends import _http
+
+    _http.api_url(spec.base_url)
+    return spec if spec.served_model else replace(spec, served_model=_http.served_model(spec))
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _parse(model: Any) -> ModelSpec:

@@ -35,8 +35,11 @@ def floor(
     dict or None
         ``max_nats`` and ``median_nats``, over options, of |difference|; ``max_score``, the largest difference of an
         expected score; ``winners_within``, the share of all the run's readings whose winner leads the second by less
-        than ``max_nats``; ``readings``, how many were read twice. None for a judge without a second way.
+        than ``max_nats``; ``readings``, how many were read twice. None for a judge without a second way, or where some
+        readings are upper bounds.
     """
+    if not run.exact.all():
+        return None
     shape = run.logp.shape[:2]
     cells = np.random.default_rng(seed).choice(shape[0] * shape[1], min(count, shape[0] * shape[1]), replace=False)
     i, o = np.unravel_index(np.sort(cells), shape)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logitjudge.core import FloatArray, Item, Ordering, Readings
+from logitjudge.core import BoolArray, FloatArray, Item, Ordering, Readings
 from logitjudge.errors import RunFolderError
 
 if TYPE_CHECKING:
@@ -94,6 +94,9 @@ def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None
         "alias_mass": readings.alias_mass.tolist(),
         "top_tokens": [[token._asdict() for token in tokens] for tokens in readings.top_tokens],
         "trace_id": list(traces) if traces is not None else [None] * rows,
+        "exact": [None] * rows
+        if readings.exact is None
+        else [None if all(row) else row for row in readings.exact.tolist()],
     }
     return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
 
@@ -207,8 +210,8 @@ def frame(folder: Path) -> pd.DataFrame:
 
 def arrays(
     folder: Path, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]
-) -> tuple[list[Item], FloatArray, FloatArray]:
-    """Complete items, and their log-probabilities and alias masses, (I, O, K) each.
+) -> tuple[list[Item], FloatArray, FloatArray, BoolArray | None]:
+    """Complete items, their log-probabilities and alias masses, and what is exact (None: all), (I, O, K) each.
 
     Raises
     ------
@@ -218,6 +221,7 @@ def arrays(
     i_of = {item.id: n for n, item in enumerate(items)}
     o_of = {(o.values(scores), o.labels): n for n, o in enumerate(orderings)}
     found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
+    exact: BoolArray | None = None
     for table in _tables(folder):
         i = np.array([i_of[name] for name in table["item_id"].to_pylist()], dtype=np.int64)
         o = np.array([o_of[key] for key in _orderings(table)], dtype=np.int64)
@@ -225,9 +229,14 @@ def arrays(
             raise ValueError("a reading is there twice")
         for n, name in enumerate(("logp", "alias_mass")):
             found[n, i, o] = np.stack(table[name].to_numpy())
+        if table["exact"].null_count < len(table):
+            exact = np.ones(found.shape[1:], np.bool_) if exact is None else exact
+            exact[i, o] = [row or [True] * len(scores) for row in table["exact"].to_pylist()]
     complete = ~np.isnan(found).any(axis=(0, 2, 3))
     kept = [item for item, whole in zip(items, complete, strict=True) if whole]
-    return (kept, *found) if len(kept) == len(items) else (kept, *found[:, complete])
+    if len(kept) < len(items):
+        found, exact = found[:, complete], None if exact is None else exact[complete]
+    return kept, found[0], found[1], exact
 
 
 def _orderings(table: pa.Table) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from logitjudge.core import FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
-from logitjudge.errors import InputError, NotObserved
+from logitjudge.core import BoolArray, FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
+from logitjudge.errors import InputError, NotExact, NotObserved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,9 @@ class Run:
         The run folder's run.json.
     aliases
         "sum" adds `alias_mass` in `probs`; "ignore" is what was asked of the judge.
+    exact
+        (I, O, K) whether `logp` is what the judge says; false where a server gave only its most probable tokens, and
+        `logp` is an upper bound. All true by default.
     """
 
     logp: FloatArray
@@ -49,6 +52,7 @@ class Run:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     aliases: Literal["ignore", "sum"] = "ignore"
     loader: Callable[[], pd.DataFrame] | None = None
+    exact: BoolArray = None  # type: ignore[assignment]  # an array as soon as it is made
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "logp", frozen_array(self.logp))
@@ -61,15 +65,46 @@ class Run:
             )
         if not np.isfinite(self.logp).all():
             raise ValueError("logp has a value that is not finite")
+        exact = np.broadcast_to(True, shape) if self.exact is None else frozen_array(self.exact, np.bool_)
+        if exact.shape != shape:
+            raise ValueError(f"exact has shape {exact.shape}; expected (I, O, K) = {shape}")
+        object.__setattr__(self, "exact", exact)
 
     @property
     def mass(self) -> FloatArray:
-        """(I, O) probability that falls on any option at all."""
+        """(I, O) probability that falls on any option at all; at most, where a reading is not exact."""
         mass: FloatArray = np.exp(self.logp).sum(axis=-1)
         return mass
 
-    def probs(self) -> FloatArray:
-        """(I, O, K) probability of each score among the scores; rows sum to 1."""
+    def require_exact(self) -> None:
+        """Raise `NotExact` where some log-probability is only an upper bound."""
+        if self.exact.all():
+            return
+        whole = self.exact.all(axis=-1)
+        i, o = np.argwhere(~whole)[0]
+        raise NotExact(
+            f"{int((~whole).sum())} of {whole.size} readings are not exact (the first: item {self.items[i].id!r}, ordering "
+            f"{list(self.orderings[o].values(self.scores.tolist()))}): the server gave only its most probable tokens, so an "
+            "option outside them has an upper bound and no probability. Use a server that reads chosen tokens (vLLM's "
+            "logprob_token_ids), or --backend hf. In Python, run.logp and run.exact hold what is known, and "
+            "run.probs(bounds=True) takes the bounds for probabilities."
+        )
+
+    def probs(self, *, bounds: bool = False) -> FloatArray:
+        """(I, O, K) probability of each score among the scores; rows sum to 1.
+
+        Parameters
+        ----------
+        bounds
+            Take upper bounds, where `exact` is false, for probabilities.
+
+        Raises
+        ------
+        NotExact
+            Some log-probability is only an upper bound, and `bounds` is false.
+        """
+        if not bounds:
+            self.require_exact()
         logp = self.logp
         if self.aliases == "sum":
             with np.errstate(divide="ignore"):  # no alias mass is log 0
@@ -110,11 +145,14 @@ class Run:
         ------
         InputError
             `least` is no probability.
+        NotExact
+            Some reading, and so its mass, is only an upper bound.
         NotObserved
             No item has that much.
         """
         if not 0 <= least <= 1:
             raise InputError(f"the least mass is {least}. Give a probability from 0 to 1.")
+        self.require_exact()
         masses = self.mass.min(axis=1)
         if not (masses >= least).any():
             raise NotObserved(
@@ -135,6 +173,7 @@ class Run:
         values |= {
             "logp": self.logp[rows],
             "alias_mass": self.alias_mass[rows],
+            "exact": self.exact[rows],
             "items": tuple(self.items[i] for i in rows),
         }
         return Run(**values)
@@ -149,7 +188,8 @@ class Run:
         """Long frame, one row an (item, ordering, score).
 
         Columns: item, cluster, ordering (score values, first position first, joined by commas), score, position
-        (1-based), logp (nats), prob, mass, and the items' group columns.
+        (1-based), logp (nats), prob, mass, and the items' group columns. Where some reading is not exact there is a
+        column exact, too; prob is NaN in such a reading, its logp and mass are upper bounds where exact is false.
         """
         import pandas as pd
 
@@ -164,10 +204,12 @@ class Run:
                 "score": np.tile(self.scores, items * orders),
                 "position": np.tile(position.ravel(), items),
                 "logp": self.logp.ravel(),
-                "prob": self.probs().ravel(),
+                "prob": np.where(self.exact.all(axis=-1, keepdims=True), self.probs(bounds=True), np.nan).ravel(),
                 "mass": np.repeat(self.mass.ravel(), k),
             }
         )
+        if not self.exact.all():
+            frame["exact"] = self.exact.ravel()
         for name in dict.fromkeys(name for item in self.items for name in item.groups):
             column = name
             while column in frame.columns:

@@ -19,7 +19,7 @@ import numpy as np
 
 from logitjudge import parts, rubrics
 from logitjudge.core import Item, Ordering
-from logitjudge.errors import RunFolderError, RunIncomplete
+from logitjudge.errors import NotExact, RunFolderError, RunIncomplete
 from logitjudge.parts import writing
 from logitjudge.run import Run
 
@@ -189,11 +189,19 @@ def load_run(
         The run is unfinished and `partial` is false, or nothing is left.
     RunFolderError
         There is no run, or a file of it is damaged; the message names it.
+    NotExact
+        Some readings are upper bounds: with `min_mass`; or aliases outside a server's most probable tokens were not
+        seen: with ``aliases="sum"``.
     """
     folder = Path(folder)
     head = header(folder)
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
+    if aliases == "sum" and any(session.get("aliases_seen") is False for session in head["sessions"]):
+        raise NotExact(
+            f"the run in {folder} was read from a server that gave only its most probable tokens: the mass of aliases "
+            'outside them is not known. Leave --aliases sum (aliases="sum") out.'
+        )
     items, refused = read_items(folder), refusals(folder)
     if head["finished"] is not None:
         parts.drop(folder)  # a kill may have left some
@@ -209,7 +217,7 @@ def load_run(
     try:
         if [list(o.values(head["scores"])) for o in orderings] != [o["values"] for o in head["orderings"]]:
             raise ValueError("run.json's orderings contradict themselves")
-        kept, logp, alias = parts.arrays(folder, items, orderings, head["scores"])
+        kept, logp, alias, exact = parts.arrays(folder, items, orderings, head["scores"])
         if head["finished"] is not None and len(kept) != len(items) - len(refused):
             raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
     except (KeyError, TypeError, ValueError) as error:
@@ -231,5 +239,6 @@ def load_run(
         head,
         aliases,
         partial_(parts.frame, folder),
+        exact,  # type: ignore[arg-type]  # None: all
     )
     return run if min_mass is None else run.select(run.enough_mass(min_mass))

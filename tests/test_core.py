@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric, TopToken
-from logitjudge.errors import InputError, ItemError, OrderingError, RubricError
+from logitjudge.errors import InputError, ItemError, NotExact, OrderingError, RubricError
 from logitjudge.orderings import parse
 from logitjudge.run import Run
 
@@ -381,6 +381,31 @@ def test_what_is_passed_around_can_be_pickled():
         run.provenance,
     )
     np.testing.assert_array_equal(back.logp, run.logp)
+
+
+def test_a_bound_does_not_count_as_mass():
+    made = Readings(np.log([[0.5, 0.9]]), [[0, 0]], ((),), [[True, False]])
+    assert made.exact.tolist() == [[True, False]]
+    with pytest.raises(ValueError, match="not exclusive"):
+        Readings(np.log([[0.5, 0.9]]), [[0, 0]], ((),), [[True, True]])
+
+
+def test_readings_that_are_all_exact_say_nothing():
+    all_exact = Readings(np.log([[0.5, 0.2]]), [[0, 0]], ((),), [[True, True]])
+    assert all_exact.exact is None
+    bound = Readings(np.log([[0.5, 0.2]]), [[0, 0]], ((),), [[True, False]])
+    assert Readings.join([all_exact, bound]).exact.tolist() == [[True, True], [True, False]]
+    assert Readings.join([all_exact, all_exact]).exact is None
+    with pytest.raises(ValueError, match="exact has shape"):
+        Readings(np.log([[0.5, 0.2]]), [[0, 0]], ((),), [[True]])
+
+
+def test_a_run_is_exact_unless_it_says_otherwise():
+    assert small_run([[[0.1, 0.3]]]).exact.tolist() == [[[True, True]]]
+    bound = small_run([[[0.1, 0.3]]], exact=[[[True, False]]])
+    with pytest.raises(NotExact, match="1 of 1 readings are not exact"):
+        bound.probs()
+    np.testing.assert_allclose(bound.probs(bounds=True), [[[0.25, 0.75]]])
 
 
 def test_a_users_mistake_is_a_value_error():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,9 @@ TOP = 10  # off-scale tokens kept of each prompt
 
 class Seen(Protocol):
     """Log-probabilities of the next token at one place, in nats over the full vocabulary."""
+
+    def has(self, token: int) -> bool:
+        """Whether a token is seen; of another one, `of` gives an upper bound."""
 
     def of(self, ids: Sequence[int]) -> list[float]:
         """Those of some tokens."""
@@ -41,6 +44,7 @@ class _Found:
     rest: dict[Path, float] = field(default_factory=dict)
     alias: list[float] = field(default_factory=list)
     top: tuple[TopToken, ...] = ()
+    bounds: set[tuple[Path, int]] = field(default_factory=set)  # those of `step` that are upper bounds
 
 
 class Harvest:
@@ -65,8 +69,10 @@ class Harvest:
         found, tokens = self._found[number], self._tokens[number]
         wanted = self.nodes[number][path]
         found.step.update(zip(((path, token) for token in wanted), seen.of(wanted), strict=True))
+        found.bounds.update((path, token) for token in wanted if not seen.has(token))
         if path == ():
-            found.alias = [math.fsum(math.exp(logp) for logp in seen.of(ids)) for ids in tokens.aliases]
+            known = [[token for token in ids if seen.has(token)] for ids in tokens.aliases]
+            found.alias = [math.fsum(math.exp(logp) for logp in seen.of(ids)) for ids in known]
             found.top = self._top(seen, set(wanted))
         else:
             found.rest[path] = seen.rest(wanted)
@@ -84,4 +90,18 @@ class Harvest:
         """Readings of all queries, in order."""
         pairs = list(zip(self._tokens, self._found, strict=True))
         logp = [option_logp(tokens.tails, found.step, found.rest) for tokens, found in pairs]
-        return Readings(logp, [found.alias for found in self._found], tuple(found.top for found in self._found))  # type: ignore[arg-type]
+        alias, top = [found.alias for found in self._found], tuple(found.top for found in self._found)
+        exact = [exact_options(tokens.tails, found.bounds) for tokens, found in pairs]
+        return Readings(logp, alias, top, exact)  # type: ignore[arg-type]  # arrays as soon as they are there
+
+
+def exact_options(tails: Sequence[Path], bounds: Set[tuple[Path, int]]) -> list[bool]:
+    """(K,) whether an option's log-probability uses no upper bound: neither its own tail nor one that goes on from it.
+
+    Examples
+    --------
+    >>> exact_options([(7,), (7, 8), (9,)], {((7,), 8)})
+    [False, False, True]
+    """
+    steps = {tail: {(tail[:depth], tail[depth]) for depth in range(len(tail))} for tail in tails}
+    return [not any(steps[other] & bounds for other in tails if other[: len(tail)] == tail) for tail in tails]

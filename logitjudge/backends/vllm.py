@@ -61,6 +61,10 @@ class Some:
     logp: Mapping[int, float]
     best: Path = ()
 
+    def has(self, token: int) -> bool:
+        """Every token that was asked for is seen."""
+        return token in self.logp
+
     def of(self, ids: Sequence[int]) -> list[float]:
         """Those of some tokens."""
         return [self.logp[token] for token in ids]
@@ -341,8 +345,10 @@ class VLLMJudge:
         return list(outputs)
 
 
-def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]]) -> list[Request]:
-    """What to ask for; tokens beyond vLLM's limit go into further requests for the same place.
+def requests(
+    queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]], most: int = MOST_IDS
+) -> list[Request]:
+    """What to ask for; tokens beyond the limit of one request go into further requests for the same place.
 
     Parameters
     ----------
@@ -350,6 +356,8 @@ def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[in
         Prompts, those of an item next to each other, so that a prefix is still cached when it is needed again.
     nodes
         Place of the trie of each query's tails -> the tokens that are read there.
+    most
+        Tokens of one request.
     """
     made = []
     for number, query in enumerate(queries):
@@ -357,8 +365,8 @@ def requests(queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[in
         for path, begins in nodes[number].items():
             aliases = [token for ids in tokens.aliases for token in ids] if path == () else []
             wanted = (*begins, *aliases)
-            for start in range(0, len(wanted), MOST_IDS):
-                made.append(Request(number, path, tokens.context + path, wanted[start : start + MOST_IDS]))
+            for start in range(0, len(wanted), most):
+                made.append(Request(number, path, tokens.context + path, wanted[start : start + most]))
     return made
 
 

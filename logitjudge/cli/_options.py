@@ -16,10 +16,7 @@ KWARGS = 'Keywords for loading, e.g. \'{"attn_implementation": "eager"}\', or vL
 Model = Annotated[str, typer.Option("--model", metavar="M", help=MODEL)]
 Rubric = Annotated[str, typer.Option("--rubric", metavar="R", help=RUBRIC)]
 Template = Annotated[str, typer.Option("--template", metavar="T", help="A shipped template, or a .j2 file.")]
-Backend = Annotated[
-    str | None,
-    typer.Option("--backend", help="hf (transformers), vllm or planted; hf, or planted for such a judge, by default."),
-]
+Backend = Annotated[str | None, typer.Option("--backend", help="hf, vllm, openai (with --base-url) or planted.")]
 Verdict = Annotated[
     str,
     typer.Option("--verdict", help="direct: the score at once; feedback or think: the judge writes before it scores."),
@@ -45,6 +42,20 @@ ChatTemplate = Annotated[
     str | None, typer.Option("--chat-template", metavar="FILE", help="Another chat template than the model's own.")
 ]
 Adapter = Annotated[str | None, typer.Option("--adapter", metavar="PATH", help="A PEFT adapter to load on the model.")]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Of the server, for --backend openai: http://127.0.0.1:8000/v1."),
+]
+ServedModel = Annotated[
+    str | None,
+    typer.Option("--served-model", metavar="NAME", help="The server's name of the model; the only one that it has."),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="S", help="Seconds that a server may take to answer (--backend openai).")
+]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", metavar="N", help="Requests in flight to a server (--backend openai).")
+]
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run the Python code that a model brings. Read it first.")
 ]

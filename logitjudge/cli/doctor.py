@@ -45,6 +45,10 @@ def doctor(
     model_kwargs: _options.ModelKwargs = None,
     chat_template: _options.ChatTemplate = None,
     adapter: _options.Adapter = None,
+    base_url: _options.BaseUrl = None,
+    served_model: _options.ServedModel = None,
+    timeout: _options.Timeout = 60.0,
+    concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
     as_json: _console.AsJson = False,
     verbose: _console.Verbose = False,
@@ -61,6 +65,7 @@ def doctor(
             model, data, orderings=orderings, rubric=rubric, template=template, verdict=verdict, limit=limit, seed=seed,
             max_batch_tokens=max_batch_tokens, progress=progress, backend=backend, dtype=dtype, device=device,
             revision=revision, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
+            base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
     if as_json:

@@ -14,6 +14,7 @@ EXAMPLES = """
   logitjudge run --model Qwen/Qwen2.5-0.5B-Instruct --data demo --out runs/q05
   logitjudge run --model ./my-model --data items.jsonl --rubric helpfulness --out runs/mine
   logitjudge run --model judge.gguf --data mt_bench:mt_bench_eval.json --limit 12 --out runs/mt
+  logitjudge run --model ./my-model --backend openai --base-url http://gpu:8000/v1 --data items.jsonl --out runs/far
   logitjudge run --model 'planted:position=0.8,0,0,0,0.3' --data demo --orderings full --out runs/oracle
 """
 
@@ -53,6 +54,10 @@ def run(
     model_kwargs: _options.ModelKwargs = None,
     chat_template: _options.ChatTemplate = None,
     adapter: _options.Adapter = None,
+    base_url: _options.BaseUrl = None,
+    served_model: _options.ServedModel = None,
+    timeout: _options.Timeout = 60.0,
+    concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Remove the run in --out and begin anew.")] = False,
     verbose: _console.Verbose = False,
@@ -68,7 +73,8 @@ def run(
         model, data, out=out, orderings=orderings, rubric=rubric, backend=backend, template=template, verdict=verdict,
         max_new_tokens=max_new_tokens, unended=unended, dtype=dtype, device=device, revision=revision, limit=limit,
         seed=seed, max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs),
-        chat_template=chat_template, adapter=adapter, trust_remote_code=trust_remote_code, overwrite=overwrite,
+        chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
+        concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
     _judging.note_refusals(made)
     _report(out, made)
@@ -81,6 +87,12 @@ def _report(out: str, made: Any) -> None:
     counts = f"{plural(items, 'item')} x {plural(orders, 'ordering')} = {plural(items * orders, 'reading')}"
     refused = f", {plural(len(made.refused), 'item')} refused" if made.refused else ""
     typer.echo(f"{out}: {counts}{refused}")
+    if not made.exact.all():
+        _console.note(
+            f"warning: {1 - made.exact.all(axis=-1).mean():.1%} of the readings hold upper bounds (exact = false): the server "
+            "gave only its most probable tokens. show, select and export need probabilities and will refuse"
+        )
+        return
     typer.echo(f"mass on the options: mean {made.mass.mean():.1%}, least {made.mass.min():.1%}")
     if made.mass.min() < LOW:
         _console.note(

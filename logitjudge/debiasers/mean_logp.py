@@ -32,6 +32,7 @@ class MeanLogp:
 
 def _logp(run: Run) -> FloatArray:
     """(I, O, K) log-probability, with aliases where the run asks for them. Never log(probs()): a tiny q is 0 there."""
+    run.require_exact()
     if run.aliases == "ignore":
         return run.logp
     alias = np.log(run.alias_mass, where=run.alias_mass > 0, out=np.full(run.logp.shape, -np.inf))

@@ -134,7 +134,12 @@ def _sample(seen: Evidence, items: Sequence[Item]) -> None:
         for item in _few(seen, items)
         for row in (shown, shown[::-1])
     ]
-    seen.readings = seen.read(seen.queries)
+    readings = seen.read(seen.queries)
+    if readings.exact is not None:
+        raise ModelError(
+            "the server gives its most probable tokens only, and an option is not among them: its probability is not known"
+        )
+    seen.readings = readings
 
 
 def _twice(seen: Evidence, items: Sequence[Item]) -> None:

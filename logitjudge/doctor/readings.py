@@ -131,6 +131,9 @@ def engine(seen: Evidence) -> Check | None:
     values["refused_paths"] = refused
     text = f"path {path} ({proof.get('reason', 'not proven')}), {known.get('dtype')} on {known.get('device')}, head"
     text += f" {known.get('head')}."
+    if path == "remote":
+        advice = """ For vLLM, start it with --hf-overrides '{"head_dtype": "float32"}': a rounded head makes ties."""
+        return Check("engine", "info", text + advice, values)
     if known.get("head") != "float32" and known.get("dtype") != "float32":
         return Check("engine", "warn", text + " Options may come out equal by rounding: try --dtype float32.", values)
     text += "".join(f" Not {no['path']}: {no['reason']}." for no in refused)

@@ -145,4 +145,16 @@ def _unplaced(head: Mapping[str, Any]) -> dict[str, Any]:
         places += [(asked, "model"), (model, "name")]
     for values, name in places:
         values[name] = values[name] and re.sub(r"(?<=:).*[/\\\\]|^[^:]*[/\\\\]", "", values[name])
-    return {**head, "configuration": asked, "model": model}
+    identity, sessions = dict(head["identity"]), [dict(session) for session in head["sessions"]]
+    for values in (model, identity):
+        if "served_model" in values:
+            values["served_model"] = _bare(values["served_model"])
+    for session in sessions:
+        if "server" in session:
+            session["server"] = {**session["server"], "model": _bare(session["server"]["model"])}
+    return {**head, "configuration": asked, "model": model, "identity": identity, "sessions": sessions}
+
+
+def _bare(served: str | None) -> str | None:
+    """A server's name of its model: vLLM takes the folder's path unless it is told another one."""
+    return served.rsplit("/", 1)[-1] if served and served.startswith("/") else served

@@ -63,6 +63,10 @@ class Whole:
 
     logp: torch.Tensor
 
+    def has(self, token: int) -> bool:
+        """Every token is seen."""
+        return True
+
     def of(self, ids: Sequence[int]) -> list[float]:
         """Those of some tokens."""
         found: list[float] = self.logp[list(ids)].tolist() if ids else []
