@@ -115,7 +115,7 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     """Start vLLM's offline engine. Raises `ModelError` where it does not start."""
     vllm = check(spec)
     tokenizer, options = open_tokenizer(spec), _options(spec, vllm)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()  # vLLM takes a share of what is free
     try:
         with quiet():
@@ -308,7 +308,7 @@ class VLLMJudge:
     def _ends(self) -> set[int]:
         """Tokens that end an answer."""
         known = self._config.try_get_generation_config().get("eos_token_id")
-        return {self.tokenizer.end_token, *(known if isinstance(known, list) else [known])} - {None}  # type: ignore[arg-type]
+        return {self.tokenizer.end_token, *(known if isinstance(known, list) else [known])} - {None}
 
     def _alone(self, query: Query) -> Readings:
         found = Harvest([query], self.tokenizer.decode)
