@@ -256,8 +256,8 @@ def _traces(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[
     for row in parts.traces(folder):
         ends[row["finish_reason"]] += 1
         unended[row["item_id"]] += row["finish_reason"] != "marker"
-    traces = {"marker": how.marker, "count": ends.total(), **{name: ends[name] for name in ("marker", "end", "length")}}
-    traces = {"end_marker": traces.pop("marker"), **traces, "ended": ends["marker"]}
+    counts = {"ended": ends["marker"], "end": ends["end"], "length": ends["length"]}
+    traces = {"end_marker": how.marker, "count": ends.total(), **counts}
     late = [
         {
             "id": item,

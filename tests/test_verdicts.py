@@ -138,7 +138,7 @@ def test_a_run_reads_behind_every_text_and_keeps_the_texts(llama, tmp_path, monk
     rows = list(parts.traces(tmp_path))
     assert [row["text"] for row in rows] == texts
     assert run.provenance["traces"] == {
-        "end_marker": "[RESULT]", "count": 10, "marker": 10, "end": 0, "length": 0, "ended": 10,
+        "end_marker": "[RESULT]", "count": 10, "ended": 10, "end": 0, "length": 0,
     }  # fmt: skip
     assert list(run.readings()["trace_id"]) == [row["trace_id"] for row in rows]
     assert run.provenance["noise_floor"]["max_nats"] < 1e-4
