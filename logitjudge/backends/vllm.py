@@ -115,8 +115,7 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     """Start vLLM's offline engine. Raises `ModelError` where it does not start."""
     vllm = check(spec)
     tokenizer, options = open_tokenizer(spec), _options(spec, vllm)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()  # vLLM takes a share of what is free
+    torch.cuda.empty_cache()  # vLLM takes a share of what is free; nothing where no GPU is in use
     try:
         with quiet():
             llm = vllm.LLM(str(spec.path or spec.name), **options)
