@@ -224,7 +224,8 @@ def _go_on(
     report(Progress(message=_path_line(head["sessions"][-1])))
     _read_batches(folder, asked, backend, head, how, report)
     head["sessions"][-1].update(backend.provenance())  # some engines count what they did
-    report(Progress(message=_served_line(head["sessions"][-1])))
+    if served := _served_line(head["sessions"][-1]):
+        report(Progress(message=served))
     report(Progress(message="measuring the noise floor"))
     floor = noise.floor(store.load_run(folder, partial=True), backend, _again(folder, asked, backend, how))
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -2,8 +2,8 @@
 
 Front matter: ``system``, ``prefill``, ``level_line`` (variables score, text, option), ``criterion_line`` (variable
 criterion), ``close``; for judges that write before they score, ``marker``, which ends their text, and ``lead``, which
-stands between it and an option (``prefill`` is then put behind the marker); ``verdicts:`` maps a verdict mode to other
-values of these. Variables of the body: the item's fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order;
+stands between it and an option (under ``think``, ``prefill`` is put behind the marker); ``verdicts:`` maps a verdict mode
+to other values of these. Variables of the body: the item's fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order;
 printed, they are the level lines), ``verdict``.
 """
 
@@ -187,7 +187,7 @@ def render(template: Template, item: Item, rubric: Rubric, ordering: Ordering) -
     body = template.text(template.source, **{**item.fields, **own})
     system = [Message("system", template.system)] if template.system else []
     options = tuple(rubric.levels[k].option for k in ordering.option_of)
-    prefill = "" if template.writes else template.prefill
+    prefill = "" if template.verdict == "think" else template.prefill  # there it stands behind the thoughts
     return Prompt((*system, Message("user", body)), prefill, options, template.close)
 
 

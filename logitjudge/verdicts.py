@@ -64,7 +64,8 @@ def writing(template: Template, backend: Backend, most: int, unended: str) -> Wr
     if most < 1:
         raise InputError(f"max_new_tokens is {most}. Give a whole number of at least 1.")
     marker = template.marker or _reasoning(backend)
-    return Writing(marker, template.lead, template.prefill, most, unended)  # type: ignore[arg-type]
+    given = template.prefill if template.verdict == "think" else ""
+    return Writing(marker, template.lead, given, most, unended)  # type: ignore[arg-type]
 
 
 def _reasoning(backend: Backend) -> str:

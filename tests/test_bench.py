@@ -292,7 +292,7 @@ def test_a_real_judge_end_to_end(call):
     assert rows["plain"]["computed_tokens"] == rows["plain"]["tokens"] - 10  # the options are not fed
     assert rows["packed"]["computed_tokens"] < rows["shared"]["computed_tokens"] < rows["plain"]["computed_tokens"]
     assert rows["packed"]["settings"]["proof"]["ok"]
-    assert (rows["packed"]["settings"]["budget"], rows["plain"]["settings"]["budget"]) == (1024, 8192)
+    assert (rows["packed"]["settings"]["budget"], rows["plain"]["settings"]["budget"]) == (2048, 8192)
     assert done.json["efficiency"]["balanced"] > 0
 
 

@@ -213,7 +213,9 @@ def test_every_option_reaches_judge(call, monkeypatch, items, tmp_path):
 
     def judge(model, data, **options):
         seen.update(options, model=model, data=data)
-        return SimpleNamespace(logp=np.zeros((1, 1, 2)), mass=np.ones((1, 1)), refused=())
+        return SimpleNamespace(
+            logp=np.zeros((1, 1, 2)), mass=np.ones((1, 1)), exact=np.ones((1, 1, 2), bool), refused=()
+        )
 
     monkeypatch.setattr(judging, "judge", judge)
     given = {

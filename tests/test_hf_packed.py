@@ -88,13 +88,13 @@ def test_a_bound_that_is_not_known_takes_no_tree(missing, name):
 
 def test_every_unique_token_is_fed_once(monkeypatch):
     fed = []
-    original = Forward.logp
+    original = Forward._logits
 
-    def counted(self, ids, *args, **inputs):
+    def counted(self, ids, *args):
         fed.append(ids.numel())
-        return original(self, ids, *args, **inputs)
+        return original(self, ids, *args)
 
-    monkeypatch.setattr(Forward, "logp", counted)
+    monkeypatch.setattr(Forward, "_logits", counted)
     by_place(run_packed(Forward(tiny_models.model("llama", VOCABULARY)), ROWS, 25))
     assert sum(fed) == unique([row.ids for row in ROWS]) == 40 + 3 * 12 + 25
     assert max(fed) == 25
@@ -119,8 +119,10 @@ def test_masks_where_layers_differ_and_where_they_are_alike():
 def test_a_model_that_ignores_the_cache_is_noticed(monkeypatch):
     model = tiny_models.model("llama", VOCABULARY)
     forward = Forward(model)
-    original = Forward.logp
-    monkeypatch.setattr(Forward, "logp", lambda self, ids, keep, cache, **inputs: original(self, ids, keep, **inputs))
+    original = Forward._logits
+    monkeypatch.setattr(
+        Forward, "_logits", lambda self, ids, keep, cache, exact, _: original(self, ids, keep, None, exact, {})
+    )
     with pytest.raises(RuntimeError, match="ignores the cache"):
         list(run_packed(forward, ROWS, 25))
 
@@ -164,11 +166,11 @@ def test_a_run_knows_its_cost_before_it_starts_and_pays_no_more(monkeypatch):
     model, tokenizer = tiny_models.judge("llama")
     items = tiny_models.items(2, Rubric("k3", "Is it?", tuple(Level(k, f"text {k}") for k in (1, 2, 3))))
     fed, said = [], []
-    read, original = HFJudge.read, Forward.logp
+    read, original = HFJudge.read, Forward._logits
 
-    def counted(self, ids, *args, **inputs):
+    def counted(self, ids, *args):
         fed.append(ids.numel())
-        return original(self, ids, *args, **inputs)
+        return original(self, ids, *args)
 
     def counted_read(self, queries, budget):
         with monkeypatch.context() as patch:

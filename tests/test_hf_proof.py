@@ -324,8 +324,10 @@ def test_twin_has_every_type_of_layer(kind, special, count):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_model_that_ignores_the_cache_is_plain(path, llama, rows, monkeypatch):
-    original = forward_module.Forward.logp
-    monkeypatch.setattr(Forward, "logp", lambda self, ids, keep, cache=None, **inputs: original(self, ids, keep))
+    original = forward_module.Forward._logits
+    monkeypatch.setattr(
+        Forward, "_logits", lambda self, ids, keep, cache, exact, _: original(self, ids, keep, None, exact, {})
+    )
     found = proven(path, llama[0], rows)
     assert not found.ok
     assert "this model ignores the cache" in found.reason
