@@ -295,8 +295,9 @@ def _served_line(session: Mapping[str, Any]) -> str:
     """What an engine with a cache of its own did, where it read anything."""
     if session.get("prompts_per_second") is None:
         return ""
-    rate, hits = session["prompts_per_second"], session["hit_rate"]
-    return f"{rate:.3g} prompts a second; {hits:.1%} of their tokens were found in the cache"
+    hits = session.get("hit_rate")
+    cached = "" if hits is None else f"; {hits:.1%} of their tokens were found in the cache"
+    return f"{session['prompts_per_second']:.3g} prompts a second{cached}"
 
 
 def _session(head: dict[str, Any], backend: Backend, now: str) -> None:

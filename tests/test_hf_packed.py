@@ -174,7 +174,7 @@ def test_a_run_knows_its_cost_before_it_starts_and_pays_no_more(monkeypatch):
 
     def counted_read(self, queries, budget):
         with monkeypatch.context() as patch:
-            patch.setattr(Forward, "logp", counted)
+            patch.setattr(Forward, "_logits", counted)
             return read(self, queries, budget)
 
     monkeypatch.setattr(HFJudge, "read", counted_read)
