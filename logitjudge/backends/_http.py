@@ -43,7 +43,7 @@ class Patience:
         ([0.5, 1.0, 2.0], 7.0)
         """
         wanted = float(asked) if asked and asked.isascii() and asked.isdecimal() else 0.0
-        return float(min(self.most, max(wanted, self.first * 2 ** (tried - 1))))
+        return min(self.most, max(wanted, self.first * 2.0 ** (tried - 1)))
 
 
 PATIENCE = Patience()
