@@ -12,14 +12,14 @@ import json
 import platform
 import tempfile
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, store, verdicts
+from logitjudge import models, noise, parts, planning, store, texts, verdicts
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
@@ -204,17 +204,17 @@ def _go_on(
     begun = head["started"] if head else now
     report(Progress(message=f"opening {spec.shown_name}"))
     backend = models.open_backend(replace(spec, date=begun))
+    text = header["identity"]["writing"]
+    how = text and verdicts.writing(asked.template, backend, text["max_new_tokens"], text["unended"])
+    room = how.most if how else 0
     refused = None
     if head is None:
         report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts and the judge"))
-        head, refused = planning.begin(asked, backend, {**header, "started": now})
+        head, refused = planning.begin(asked, backend, {**header, "started": now}, room)
     else:
         report(Progress(message="checking the judge, and proving the fast path"))
-        room = planning.written_tokens(header["identity"])
         planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
     _session(head, backend, now)
-    text = header["identity"].get("writing")
-    how = text and verdicts.writing(asked.template, backend, text["max_new_tokens"], text["unended"])
     if (
         refused is not None
     ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
@@ -227,51 +227,11 @@ def _go_on(
     if served := _served_line(head["sessions"][-1]):
         report(Progress(message=served))
     report(Progress(message="measuring the noise floor"))
-    floor = noise.floor(store.load_run(folder, partial=True), backend, _again(folder, asked, backend, how))
+    floor = noise.floor(
+        store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
+    )
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    store.finish(folder, {**head, **_traces(folder, head, how), "finished": finished, "noise_floor": floor})
-
-
-def _again(folder: Path, asked: Study, backend: Backend, how: Writing | None) -> Callable[[Item, Ordering], Query]:
-    """How a prompt is made once more, behind the text that its judge wrote."""
-    if how is None:
-        return lambda item, ordering: asked.query(backend, item, ordering)
-
-    def query(item: Item, ordering: Ordering) -> Query:
-        made = asked.query(backend, item, ordering)
-        name = verdicts.trace_id(made, asked.scores)
-        (row,) = (row for row in parts.traces(folder) if row["trace_id"] == name)
-        placed = verdicts.place(backend.tokenizer, made, verdicts.trace_of(row), how)  # type: ignore[arg-type]
-        assert placed is not None
-        return placed
-
-    return query
-
-
-def _traces(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
-    """How the judge's texts ended; items whose texts did not end are refused."""
-    if how is None:
-        return {}
-    ends: Counter[str] = Counter()
-    unended: Counter[str] = Counter()
-    for row in parts.traces(folder):
-        ends[row["finish_reason"]] += 1
-        unended[row["item_id"]] += row["finish_reason"] != "marker"
-    counts = {"ended": ends["marker"], "end": ends["end"], "length": ends["length"]}
-    traces = {"end_marker": how.marker, "count": ends.total(), **counts}
-    late = [
-        {
-            "id": item,
-            "reason": f"{count} of {len(head['orderings'])} texts of the judge have no {how.marker!r}",
-            "late": True,
-        }
-        for item, count in unended.items()
-        if count and how.unended == "refuse"
-    ]
-    known = [row for row in store.refusals(folder) if not row.get("late")]
-    store.refuse(folder, [*known, *late])
-    items = head["items"] - len(known) - len(late)
-    return {"traces": traces, "refused": len(known) + len(late), "readings": items * len(head["orderings"])}
+    store.finish(folder, {**head, **texts.ended(folder, head, how), "finished": finished, "noise_floor": floor})
 
 
 def _size_line(head: Mapping[str, Any]) -> str:
@@ -327,33 +287,12 @@ def _read_batches(
     report(Progress(0, total, 0, total * orders))
     for number, items in enumerate(_batches(folder, asked, head)):
         if number not in done:
-            queries, names = _written(folder, asked, backend, number, asked.queries(backend, items), how)
+            queries, names = texts.written(folder, asked, backend, number, items, how)
             readings = _read(folder, head, number, backend, queries) if queries else None
             parts.write_part(folder, number, [asked.key(query) for query in queries], readings, names)
             read += len(items)
         ready += len(items)
         report(Progress(ready, total, ready * orders, total * orders, read=read))
-
-
-def _written(
-    folder: Path, asked: Study, backend: Backend, batch: int, queries: list[Query], how: Writing | None
-) -> tuple[list[Query], list[str] | None]:
-    """Queries behind the texts that the judge writes, which are stored first; those of items that are refused left out."""
-    if how is None:
-        return queries, None
-    rows = list(parts.traces(folder, batch))
-    if not rows:
-        traces = verdicts.write(backend, queries, how)
-        rows = [verdicts.row(query, trace, asked.scores) for query, trace in zip(queries, traces, strict=True)]
-        parts.write_traces(folder, batch, rows)
-    assert backend.tokenizer is not None
-    placed = [
-        verdicts.place(backend.tokenizer, query, verdicts.trace_of(row), how)
-        for query, row in zip(queries, rows, strict=True)
-    ]
-    lost = {query.item.id for query, there in zip(queries, placed, strict=True) if there is None}
-    kept = [query for query in placed if query is not None and query.item.id not in lost]
-    return kept, [verdicts.trace_id(query, asked.scores) for query in kept]
 
 
 def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[list[Item]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,12 @@ READ_TWICE = 8
 
 
 def floor(
-    run: Run, backend: Backend, query: Callable[[Item, Ordering], Query], *, count: int = READ_TWICE, seed: int = 0
+    run: Run,
+    backend: Backend,
+    queries: Callable[[Sequence[tuple[Item, Ordering]]], list[Query]],
+    *,
+    count: int = READ_TWICE,
+    seed: int = 0,
 ) -> dict[str, Any] | None:
     """Compare some readings of a run with the plain forward of the same prompts.
 
@@ -25,8 +30,8 @@ def floor(
         The run.
     backend
         Its judge.
-    query
-        (item, ordering) -> the prompt that was read.
+    queries
+        (item, ordering) pairs -> the prompts that were read.
     count
         How many readings, drawn without replacement.
 
@@ -43,7 +48,7 @@ def floor(
     shape = run.logp.shape[:2]
     cells = np.random.default_rng(seed).choice(shape[0] * shape[1], min(count, shape[0] * shape[1]), replace=False)
     i, o = np.unravel_index(np.sort(cells), shape)
-    second = backend.read_plain([query(run.items[a], run.orderings[b]) for a, b in zip(i, o, strict=True)])
+    second = backend.read_plain(queries([(run.items[a], run.orderings[b]) for a, b in zip(i, o, strict=True)]))
     if second is None:
         return None
     nats = np.abs(second.logp - run.logp[i, o])

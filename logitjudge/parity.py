@@ -14,7 +14,6 @@ import numpy as np
 from logitjudge import models, planning, registry
 from logitjudge.backends import Backend, Query
 from logitjudge.core import FloatArray, Readings
-from logitjudge.errors import ItemError
 from logitjudge.noise import READ_TWICE, probs
 from logitjudge.study import Study, study
 
@@ -189,9 +188,7 @@ class _Side:
 
 def _read(asked: Study, backend: Backend, queries: Sequence[Query] | None, say: Callable[[str], None]) -> _Side:
     """Prove an engine's path and read all prompts: those that it makes itself, or the token ids of the other engine."""
-    sizes, refused = planning.survey(asked, backend)
-    if refused:
-        raise ItemError(f"item {refused[0]['id']!r} cannot be read: {refused[0]['reason']}. Leave it out of the data.")
+    sizes = planning.readable(asked, backend)
     if queries is None:
         queries = asked.queries(backend, asked.itemset.items)
     planning.prepare(asked, backend, planning.ends(sizes))

@@ -23,6 +23,7 @@ from logitjudge.errors import RunFolderError
 if TYPE_CHECKING:
     import pandas as pd
 
+READINGS, TEXTS = "readings", "traces"  # folders
 ROWS = 1_024  # of one read, and of one row group
 _TOKEN = pa.struct([("id", pa.int32()), ("text", pa.string()), ("logp", pa.float64())])
 SCHEMA = pa.schema(
@@ -80,7 +81,7 @@ def write_part(
 ) -> None:
     """Write the readings of one batch, with the ids of the traces that they were read behind; None: it has none."""
     table = SCHEMA.empty_table() if readings is None else _table(keys, readings, traces)
-    _write_table(folder, f"part-{batch:06d}.parquet", table)
+    _write_part(folder, READINGS, batch, table)
 
 
 def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None) -> pa.Table:
@@ -101,40 +102,35 @@ def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None
     return pa.table({name: columns.get(name, [None] * rows) for name in SCHEMA.names}, schema=SCHEMA)
 
 
-def _write_table(folder: Path, name: str, table: pa.Table) -> None:
-    with _writer(folder, name) as writer:
+def _write_part(folder: Path, kind: str, batch: int, table: pa.Table) -> None:
+    with _writer(folder / kind / f"part-{batch:06d}.parquet", table.schema) as writer:
         writer.write_table(table)
 
 
 @contextlib.contextmanager
-def _writer(folder: Path, name: str) -> Iterator[pq.ParquetWriter]:
+def _writer(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     with (
-        writing(folder / "readings" / name, folder) as temporary,  # outside readings/, which people read as a whole
-        pq.ParquetWriter(temporary, SCHEMA, write_page_checksum=True) as writer,
+        writing(path, path.parent.parent) as temporary,  # outside the folder of its kind, which people read as a whole
+        pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer,
     ):
         yield writer
 
 
 def write_traces(folder: Path, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write what a judge wrote for one batch, one row a trace."""
-    with writing(folder / "traces" / f"part-{batch:06d}.parquet", folder) as temporary:
-        pq.write_table(pa.Table.from_pylist(list(rows), schema=TRACES), temporary, write_page_checksum=True)
+    _write_part(folder, TEXTS, batch, pa.Table.from_pylist(list(rows), schema=TRACES))
 
 
 def traces(folder: Path, batch: int | None = None) -> Iterator[dict[str, Any]]:
     """Rows of the traces of one batch, or of all, in order; none where none are stored."""
-    pattern = "part-*.parquet" if batch is None else f"part-{batch:06d}.parquet"
-    for path in sorted((folder / "traces").glob(pattern)):
-        try:
-            table = pq.read_table(path, schema=TRACES, page_checksum_verification=True, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
-            raise damaged(path, error) from error
-        yield from table.to_pylist()
+    for path in _parts(folder, TEXTS, "*" if batch is None else f"{batch:06d}"):
+        for table in _read(path, TRACES):
+            yield from table.to_pylist()
 
 
 def join(folder: Path) -> None:
     """Write all readings into one file, in their order; its bytes do not depend on the parts they came in."""
-    with _writer(folder, "all.parquet") as writer:
+    with _writer(folder / READINGS / "all.parquet", SCHEMA) as writer:
         held = SCHEMA.empty_table()
         for table in _tables(folder):
             held = pa.concat_tables([held, table]).combine_chunks()
@@ -146,48 +142,45 @@ def join(folder: Path) -> None:
 
 def drop(folder: Path) -> None:
     """Remove the parts that the joined file has made needless."""
-    for part in _parts(folder):
+    for part in _parts(folder, READINGS):
         with contextlib.suppress(OSError):  # a read-only folder is still a good run
             part.unlink()
 
 
-def _parts(folder: Path) -> list[Path]:
-    return sorted((folder / "readings").glob("part-*.parquet"))
+def _parts(folder: Path, kind: str, number: str = "*") -> list[Path]:
+    return sorted((folder / kind).glob(f"part-{number}.parquet"))
 
 
 def done(folder: Path) -> set[int]:
     """Numbers of the batches that are stored."""
-    return {int(part.stem.removeprefix("part-")) for part in _parts(folder)}
+    return {int(part.stem.removeprefix("part-")) for part in _parts(folder, READINGS)}
 
 
 def _tables(folder: Path) -> Iterator[pa.Table]:
     """All readings, at most `ROWS` at a time."""
-    whole = folder / "readings" / "all.parquet"
-    for path in [whole] if whole.exists() else _parts(folder):
-        yield from _read(path)
+    whole = folder / READINGS / "all.parquet"
+    for path in [whole] if whole.exists() else _parts(folder, READINGS):
+        yield from _read(path, SCHEMA)
 
 
-def _read(path: Path) -> Iterator[pa.Table]:
+def _read(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(ROWS, row_groups=range(file.num_row_groups), use_threads=False):
-                yield _as_written(path, batch)
+                yield _as_written(path, batch, schema)
     except (OSError, pa.ArrowException) as error:
         raise damaged(path, error) from error
 
 
-def _as_written(path: Path, batch: pa.RecordBatch) -> pa.Table:
+def _as_written(path: Path, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """Our columns of a batch; one that is missing is null where it may be."""
-    nulls = {
-        name: pa.nulls(len(batch), SCHEMA.field(name).type) for name in SCHEMA.names if name not in batch.schema.names
-    }
-    for field in SCHEMA:
-        if not field.nullable and (field.name in nulls or batch[field.name].null_count):
+    columns = {}
+    for field in schema:
+        there = field.name in batch.schema.names
+        if not field.nullable and (not there or batch[field.name].null_count):
             raise damaged(path, f"column {field.name!r} is not there")
-    columns = {
-        name: nulls[name] if name in nulls else batch[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names
-    }
-    return pa.table(columns, schema=SCHEMA)
+        columns[field.name] = batch[field.name].cast(field.type) if there else pa.nulls(len(batch), field.type)
+    return pa.table(columns, schema=schema)
 
 
 def damaged(path: Path, reason: object) -> RunFolderError:

@@ -30,8 +30,10 @@ class Size:
     unique: int | None
 
 
-def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Json, list[dict[str, str]]]:
+def begin(asked: Study, backend: Backend, header: Mapping[str, Any], room: int) -> tuple[Json, list[dict[str, str]]]:
     """Header (run.json) of a new run, and its refusals: every prompt is rendered once, and the batches are planned.
+
+    `room` is how many tokens the judge may write behind a prompt before it scores.
 
     The path is proven first, because the budget depends on it.
 
@@ -40,7 +42,6 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any]) -> tuple[Js
     ItemError
         No item can be judged.
     """
-    room = written_tokens(header["identity"])
     sizes, refused = survey(asked, backend, room)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
@@ -85,12 +86,6 @@ def fed(sizes: Mapping[str, Size], path: str | None) -> dict[str, int]:
     """Tokens that each item feeds to the model: the packed path feeds once what its prompts share."""
     packed = path == "packed"
     return {name: size.unique if packed and size.unique else size.written for name, size in sizes.items()}
-
-
-def written_tokens(identity: Mapping[str, Any]) -> int:
-    """Tokens that the judge may write behind a prompt before it scores."""
-    text = identity.get("writing")
-    return int(text["max_new_tokens"]) if text else 0
 
 
 def prepare(asked: Study, backend: Backend, ends: Mapping[str, str], room: int = 0) -> None:
@@ -141,6 +136,14 @@ def survey(asked: Study, backend: Backend, room: int = 0) -> tuple[dict[str, Siz
             reason = f"the template prints the field {error.name!r}, which this item does not have"
             refused.append({"id": item.id, "reason": reason})
     return sizes, refused
+
+
+def readable(asked: Study, backend: Backend) -> dict[str, Size]:
+    """Size of every item. Raises `ItemError` where one cannot be judged."""
+    sizes, refused = survey(asked, backend)
+    if refused:
+        raise ItemError(f"item {refused[0]['id']!r} cannot be read: {refused[0]['reason']}. Leave it out of the data.")
+    return sizes
 
 
 class _Refused(Exception):  # noqa: N818

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from logitjudge.backends import Backend, Query, Trace
+from logitjudge.backends._harvest import resolved
 from logitjudge.errors import InputError, ModelError, OptionError, unknown
 from logitjudge.prompts import Template
 from logitjudge.tokens import Path, Resolved, Tokenizer, aliases, common_prefix
@@ -82,14 +83,9 @@ def _reasoning(backend: Backend) -> str:
 
 def write(backend: Backend, queries: Sequence[Query], writing: Writing) -> list[Trace]:
     """Greedy texts of a batch of queries."""
-    contexts = [_context(query) for query in queries]
+    contexts = [resolved(query).context for query in queries]
     traces: list[Trace] = backend.generate(contexts, writing.marker, writing.most)  # type: ignore[attr-defined]
     return traces
-
-
-def _context(query: Query) -> Path:
-    assert query.tokens is not None
-    return query.tokens.context
 
 
 def place(tokenizer: Tokenizer, query: Query, trace: Trace, writing: Writing) -> Query | None:
@@ -108,19 +104,17 @@ def _behind(tokenizer: Tokenizer, query: Query, trace: Path, after: str, writing
     base = ended + writing.given
     lead = "" if base.endswith((" ", "\n")) else writing.lead
     options = query.prompt.options
-    first, *lists = tokenizer.pieces([ended, *(base + lead + option + query.prompt.close for option in options)])
-    (given,) = tokenizer.pieces([base])
+    texts = (base + lead + option + query.prompt.close for option in options)
+    first, given, *lists = tokenizer.pieces([ended, base, *texts])
     n = common_prefix([given, *lists])
     if given[: len(first)] != first or n < len(first):
         raise OptionError(
             f"the tokenizer merges the marker {writing.marker!r} with what follows it. Use another marker in the template."
         )
     tails = tuple(tuple(ids[n:]) for ids in lists)
-    context = (*_context(query), *trace, *given[len(first) : n])
-    assert query.tokens is not None
-    text = query.tokens.text
-    made = Resolved(text, context, tails, aliases(tokenizer, options, tails))
-    return replace(query, tokens=made)
+    before = resolved(query)
+    context = (*before.context, *trace, *given[len(first) : n])
+    return replace(query, tokens=Resolved(before.text, context, tails, aliases(tokenizer, options, tails)))
 
 
 def trace_id(query: Query, scores: Sequence[int]) -> str:

@@ -30,6 +30,7 @@ HOUSE = (
         "study",
         "planning",
         "noise",
+        "texts",
         "verdicts",
         "doctor",
         "bench",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,6 +63,12 @@ class Harvest:
         self.nodes = [nodes(tokens.tails) for tokens in self._tokens]
         self._found = [_Found() for _ in queries]
         self._decode = decode
+
+    def take(self, seen: Iterable[tuple[tuple[int, Path], Seen]]) -> Harvest:
+        """Take what is needed of places ((number of the query, path), what was seen there)."""
+        for (number, path), place in seen:
+            self.add(number, path, place)
+        return self
 
     def add(self, number: int, path: Path, seen: Seen) -> None:
         """Take what is needed of what was seen behind `path` of query `number`."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logitjudge.backends import Query, _http
+from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests
 from logitjudge.backends._harvest import Harvest, resolved
 from logitjudge.backends._http import Client, Refused
-from logitjudge.backends.hf.load import load_tokenizer
+from logitjudge.backends.hf import open_tokenizer
 from logitjudge.backends.hf.tokenizer import HFTokenizer
-from logitjudge.backends.vllm import MOST_IDS, SMALLEST, TOP, Request, requests
 from logitjudge.core import Readings
 from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
@@ -76,34 +76,6 @@ class Listed:
         return sorted(self.logp.items(), key=lambda pair: -pair[1])[:count]
 
 
-@dataclass(slots=True)
-class Served:
-    """What the server did so far."""
-
-    prompts: int = 0
-    tokens: int = 0
-    cached: int | None = None
-    seconds: float = 0.0
-
-    def add(self, answers: Sequence[Mapping[str, Any]], seconds: float) -> None:
-        """Count what answers say of themselves."""
-        usage = [answer.get("usage") or {} for answer in answers]
-        cached = [(one.get("prompt_tokens_details") or {}).get("cached_tokens") for one in usage]
-        self.prompts += len(answers)
-        self.tokens += sum(one.get("prompt_tokens") or 0 for one in usage)
-        if any(count is not None for count in cached):
-            self.cached = (self.cached or 0) + sum(count or 0 for count in cached)
-        self.seconds += seconds
-
-    def rates(self) -> dict[str, float | None]:
-        """Share of prompt tokens that were cached, where the server says so, and prompts a second."""
-        known = self.cached is not None and self.tokens
-        return {
-            "hit_rate": self.cached / self.tokens if known and self.cached is not None else None,
-            "prompts_per_second": self.prompts / self.seconds if self.seconds else None,
-        }
-
-
 def open(spec: ModelSpec) -> RemoteJudge:  # noqa: A001  (the protocol's name)
     """Look up a server's model, and load the tokenizer that its prompts are made with."""
     client = Client.of(spec)
@@ -112,11 +84,6 @@ def open(spec: ModelSpec) -> RemoteJudge:  # noqa: A001  (the protocol's name)
     if name not in cards:
         raise ModelError(f"the server at {client.url} has no model {name!r}. It has: {', '.join(cards) or 'none'}.")
     return RemoteJudge(client, open_tokenizer(spec), cards[name], spec.concurrency)
-
-
-def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
-    """Load the tokenizer of a judge."""
-    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date)
 
 
 @dataclass(slots=True)
@@ -239,9 +206,7 @@ class RemoteJudge:
         places: dict[tuple[int, Path], Listed] = {}
         for request, answer in zip(asked, self._answers(asked, extra), strict=True):
             places.setdefault((request.number, request.path), Listed()).take(_listed(answer), request.wanted)
-        for (number, path), place in places.items():
-            found.add(number, path, place)
-        return found.readings()
+        return found.take(places.items()).readings()
 
     def _answers(self, asked: Sequence[Request], extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Answers to requests, in their order; the first failure stops those that have not begun."""
@@ -255,7 +220,7 @@ class RemoteJudge:
         finally:
             pool.shutdown(cancel_futures=True)
             self.client.stopped.clear()
-        self.served.add(answers, time.perf_counter() - start)
+        _count(self.served, answers, time.perf_counter() - start)
         return answers
 
     def _ask(self, request: Request, **extra: Any) -> Mapping[str, Any]:
@@ -280,6 +245,17 @@ class RemoteJudge:
                 f"the server at {self.client.url} answers with something else: {_wrong(error)}."
             ) from error
         return dict(answer)
+
+
+def _count(served: Served, answers: Sequence[Mapping[str, Any]], seconds: float) -> None:
+    """Count what answers say of themselves."""
+    usage = [answer.get("usage") or {} for answer in answers]
+    cached = [(one.get("prompt_tokens_details") or {}).get("cached_tokens") for one in usage]
+    served.prompts += len(answers)
+    served.tokens += sum(one.get("prompt_tokens") or 0 for one in usage)
+    if any(count is not None for count in cached):
+        served.cached = (served.cached or 0) + sum(count or 0 for count in cached)
+    served.seconds += seconds
 
 
 def _filled(request: Request, most: int) -> Request:

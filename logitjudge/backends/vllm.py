@@ -19,23 +19,22 @@ from typing import Any
 import torch
 
 from logitjudge.backends import Query, Trace
+from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests
 from logitjudge.backends._harvest import Harvest, resolved
+from logitjudge.backends.hf import open_tokenizer
 from logitjudge.backends.hf.facts import of_tokenizer
-from logitjudge.backends.hf.load import load_tokenizer, quiet
+from logitjudge.backends.hf.load import quiet
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
 from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
 from logitjudge.tokens import Path
 
-MOST_IDS = 128  # that vLLM takes as logprob_token_ids of one request
-TOP = 20  # tokens that an item's first prompt is asked for
 PROVEN = 8  # prompts that are read with cached prefixes and without before a run
 FIELDS = ("logprob_token_ids", "skip_reading_prefix_cache")  # of SamplingParams, without which there are no readings
 VERSION = "0.32"
 INSTALL = "bash scripts/install_vllm.sh makes an environment that has both: .venv-vllm/bin/logitjudge"
 BUDGET = 1 << 18  # tokens of one batch: vLLM cuts its passes itself, a batch is what a kill loses
-SMALLEST = 2.0**-24  # probability that float32 cannot tell from none, beside a sum near 1
 ALIKE = {"float32": 1e-3}  # nats between a cached and a fresh prefix; others as below
 ALIKE_ROUNDED = 0.5
 
@@ -84,33 +83,6 @@ class Some:
         return Some({**self.logp, **logp}, max(self.best, best, key=len))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Tokens to read behind a sequence: the place `path` of query `number`."""
-
-    number: int
-    path: Path
-    ids: Path
-    wanted: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Served:
-    """What the engine did so far."""
-
-    prompts: int = 0
-    tokens: int = 0
-    cached: int = 0
-    seconds: float = 0.0
-
-    def rates(self) -> dict[str, float | None]:
-        """Share of prompt tokens that were cached, and prompts a second."""
-        return {
-            "hit_rate": self.cached / self.tokens if self.tokens else None,
-            "prompts_per_second": self.prompts / self.seconds if self.seconds else None,
-        }
-
-
 def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     """Start vLLM's offline engine. Raises `ModelError` where it does not start."""
     vllm = check(spec)
@@ -125,11 +97,6 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
             "Give it other --model-kwargs (max_model_len, gpu_memory_utilization ...), or use --backend hf."
         ) from error
     return VLLMJudge(llm, tokenizer, options, vllm)
-
-
-def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
-    """Load the tokenizer of a judge, without its weights."""
-    return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)
 
 
 def check(spec: ModelSpec) -> Any:
@@ -281,7 +248,7 @@ class VLLMJudge:
             seen[number, ()] = seen[number, ()].joined(logp, tuple(sorted(logp, key=lambda token: -logp[token])))
         self.served.prompts += len(queries)
         self.served.seconds += time.perf_counter() - start
-        return _readings(found, seen)
+        return found.take(seen.items()).readings()
 
     def read_plain(self, queries: Sequence[Query]) -> Readings:
         """Read queries again without cached prefixes, each alone."""
@@ -311,7 +278,7 @@ class VLLMJudge:
 
     def _alone(self, query: Query) -> Readings:
         found = Harvest([query], self.tokenizer.decode)
-        return _readings(found, self._seen(requests([query], found.nodes), fresh=True))
+        return found.take(self._seen(requests([query], found.nodes), fresh=True).items()).readings()
 
     def _seen(self, asked: Sequence[Request], fresh: bool) -> dict[tuple[int, Path], Some]:
         """What is seen at each place of each query."""
@@ -330,7 +297,7 @@ class VLLMJudge:
         outputs = self._outputs(prompts, [self.package.SamplingParams(**common, **each) for each in asked])
         if not fresh:
             self.served.tokens += sum(map(len, prompts))
-            self.served.cached += sum(output.num_cached_tokens or 0 for output in outputs)
+            self.served.cached = (self.served.cached or 0) + sum(output.num_cached_tokens or 0 for output in outputs)
         return outputs
 
     def _outputs(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> Sequence[Any]:
@@ -344,41 +311,10 @@ class VLLMJudge:
         return list(outputs)
 
 
-def requests(
-    queries: Sequence[Query], nodes: Sequence[Mapping[Path, Sequence[int]]], most: int = MOST_IDS
-) -> list[Request]:
-    """What to ask for; tokens beyond the limit of one request go into further requests for the same place.
-
-    Parameters
-    ----------
-    queries
-        Prompts, those of an item next to each other, so that a prefix is still cached when it is needed again.
-    nodes
-        Place of the trie of each query's tails -> the tokens that are read there.
-    most
-        Tokens of one request.
-    """
-    made = []
-    for number, query in enumerate(queries):
-        tokens = resolved(query)
-        for path, begins in nodes[number].items():
-            aliases = [token for ids in tokens.aliases for token in ids] if path == () else []
-            wanted = (*begins, *aliases)
-            for start in range(0, len(wanted), most):
-                made.append(Request(number, path, tokens.context + path, wanted[start : start + most]))
-    return made
-
-
 def firsts(queries: Sequence[Query]) -> list[int]:
     """Number of the first query of each item."""
     ids = [query.item.id for query in queries]
     return [ids.index(name) for name in dict.fromkeys(ids)]
-
-
-def _readings(found: Harvest, seen: Mapping[tuple[int, Path], Some]) -> Readings:
-    for (number, path), some in seen.items():
-        found.add(number, path, some)
-    return found.readings()
 
 
 def _logp(output: Any) -> dict[int, float]:

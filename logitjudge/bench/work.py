@@ -12,7 +12,7 @@ import numpy as np
 
 from logitjudge import orderings as designs, planning
 from logitjudge.backends import Query
-from logitjudge.errors import ItemError
+from logitjudge.backends._harvest import resolved
 from logitjudge.study import Study
 from logitjudge.tokens import Tokenizer
 
@@ -65,8 +65,8 @@ class Work:
 
 
 def _prompt(query: Query, item: int) -> Json:
-    assert query.tokens is not None  # planted judges do not come here
-    return {"context": list(query.tokens.context), "tails": [list(tail) for tail in query.tokens.tails], "item": item}
+    tokens = resolved(query)  # planted judges do not come here
+    return {"context": list(tokens.context), "tails": [list(tail) for tail in tokens.tails], "item": item}
 
 
 def work(asked: Study, design: Any, tokenizer: Tokenizer, *, seed: int, max_length: int | None) -> Work:
@@ -79,9 +79,7 @@ def work(asked: Study, design: Any, tokenizer: Tokenizer, *, seed: int, max_leng
     """
     made = replace(asked, orderings=designs.parse(design, asked.scores, seed))
     judge: Any = SimpleNamespace(tokenizer=tokenizer, max_length=max_length)
-    sizes, refused = planning.survey(made, judge)
-    if refused:
-        raise ItemError(f"item {refused[0]['id']!r} cannot be read: {refused[0]['reason']}. Leave it out of the data.")
+    sizes = planning.readable(made, judge)
     return Work(tuple(made.queries(judge, made.itemset.items)), sizes)
 
 

@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from logitjudge.backends import Query, Trace
+from logitjudge.backends._harvest import Harvest
 from logitjudge.backends.hf.facts import facts, longest
 from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.generate import generate
@@ -18,7 +19,7 @@ from logitjudge.backends.hf.load import load, load_tokenizer, quiet
 from logitjudge.backends.hf.packed import run_packed
 from logitjudge.backends.hf.plain import run_plain
 from logitjudge.backends.hf.proof import Ground, Proof, Run, prove
-from logitjudge.backends.hf.sequences import Row, harvest, sequences
+from logitjudge.backends.hf.sequences import Row, seen, sequences
 from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
@@ -108,10 +109,10 @@ class HFJudge:
 
     def proofs(self, longest: Sequence[Query], shortest: Sequence[Query]) -> Iterator[tuple[str, Proof]]:
         """Check the float32 head and take the pace, then prove path after path, the fastest first."""
-        rows = sequences(shortest)
-        self._check_head(rows[0].ids)
-        self.tokens_per_second = self._pace(sequences(longest)[0].ids)
-        ground = Ground(self.forward, sequences(longest), rows)
+        long, short = sequences(longest), sequences(shortest)
+        self._check_head(short[0].ids)
+        self.tokens_per_second = self._pace(long[0].ids)
+        ground = Ground(self.forward, long, short)
         for name, run in PATHS.items():
             with quiet():
                 proof = prove(run, ground)
@@ -145,7 +146,7 @@ class HFJudge:
         return self._harvest(queries, self.run(queries, budget))
 
     def run(self, queries: Sequence[Query], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
-        """Run queries by the path that was chosen; what comes out is for `sequences.harvest`."""
+        """Run queries by the path that was chosen; what comes out is for `sequences.seen`."""
         rows = sequences(queries)
         if self.path == "packed":
             return run_packed(self.forward, rows, budget)
@@ -165,7 +166,7 @@ class HFJudge:
         return generate(self.forward, self.tokenizer, contexts, marker, most, budget)
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
-        return harvest(queries, rows, self.tokenizer.decode)
+        return Harvest(queries, self.tokenizer.decode).take(seen(rows)).readings()
 
 
 def _slope(one: torch.Tensor, other: torch.Tensor) -> float:

@@ -7,14 +7,13 @@ trie of their tails: one sequence for each walk through the trie's inner nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from logitjudge.backends import Query
-from logitjudge.backends._harvest import Harvest, resolved
-from logitjudge.core import Readings
+from logitjudge.backends._harvest import resolved
 from logitjudge.tokens import Path, walks
 
 
@@ -82,12 +81,8 @@ class Whole:
         return list(zip(ids.tolist(), values.tolist(), strict=True))
 
 
-def harvest(
-    queries: Sequence[Query], rows: Iterable[tuple[Row, torch.Tensor]], decode: Callable[[Sequence[int]], str]
-) -> Readings:
-    """Readings of queries from the rows that a path ran for them, each with the (places, V) log-probabilities there."""
-    found = Harvest(queries, decode)
+def seen(rows: Iterable[tuple[Row, torch.Tensor]]) -> Iterator[tuple[tuple[int, Path], Whole]]:
+    """What a path's rows, each with the (places, V) log-probabilities there, let a `Harvest` take."""
     for row, logp in rows:
         for (_, path), here in zip(row.places, logp, strict=True):
-            found.add(row.query, path, Whole(here))
-    return found.readings()
+            yield (row.query, path), Whole(here)

@@ -15,7 +15,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +27,7 @@ from logitjudge import models
 from logitjudge.backends import Query, hf
 from logitjudge.backends._harvest import Harvest
 from logitjudge.backends.hf.forward import Forward
-from logitjudge.backends.hf.sequences import Row, Whole, sequences
+from logitjudge.backends.hf.sequences import Row, seen, sequences
 from logitjudge.backends.hf.shared import run_batched
 from logitjudge.core import Item, Level, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError
@@ -66,8 +66,14 @@ class Worker:
 
     def answer(self, request: Json) -> Json:
         """Do what a request asks for."""
-        made: Json = getattr(self, f"_do_{request['op']}")(request)
-        return made
+        does: dict[str, Callable[[Json], Json]] = {
+            "prepare": self._do_prepare,
+            "read": self._do_read,
+            "prefill": self._do_prefill,
+            "warm": self._do_warm,
+            "reset": self._do_reset,
+        }
+        return does[request["op"]](request)
 
     def _do_prepare(self, request: Json) -> Json:
         """Prove the paths on the longest and the shortest prompts, as a run does, and say their budgets."""
@@ -90,11 +96,7 @@ class Worker:
 
     def _read(self, path: str, queries: Sequence[Query], budget: int) -> list[list[float]]:
         """(B, K) log-probability of every tail; all else that a run takes from a prompt is taken, too."""
-        found = Harvest(queries, self._judge.tokenizer.decode)
-        for row, logp in self._run(path, queries, budget):
-            for (_, place), here in zip(row.places, logp, strict=True):
-                found.add(row.query, place, Whole(here))
-        return found.tails()
+        return Harvest(queries, self._judge.tokenizer.decode).take(seen(self._run(path, queries, budget))).tails()
 
     def _run(self, path: str, queries: Sequence[Query], budget: int) -> Iterator[tuple[Row, torch.Tensor]]:
         self._judge.path = "plain" if path == "alone" else path
