@@ -17,11 +17,14 @@ _HOMES = {
     "Ordering": "core",
     "Readings": "core",
     "Rubric": "core",
+    "AllRefused": "errors",
     "InputError": "errors",
+    "NoLogProbabilities": "errors",
     "NotExact": "errors",
     "NotObserved": "errors",
     "RunIncomplete": "errors",
     "Run": "run",
+    "SampledRun": "run",
     "agreement": "measures.agreement",
     "bias_cost": "measures.costs",
     "cost_spread": "measures.costs",
@@ -46,7 +49,9 @@ if TYPE_CHECKING:
     )
     from logitjudge.debiasers import debias as debias
     from logitjudge.errors import (
+        AllRefused as AllRefused,
         InputError as InputError,
+        NoLogProbabilities as NoLogProbabilities,
         NotExact as NotExact,
         NotObserved as NotObserved,
         RunIncomplete as RunIncomplete,
@@ -63,7 +68,7 @@ if TYPE_CHECKING:
         position_distribution as position_distribution,
         score_position_matrix as score_position_matrix,
     )
-    from logitjudge.run import Run as Run
+    from logitjudge.run import Run as Run, SampledRun as SampledRun
     from logitjudge.store import load_run as load_run
 
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605

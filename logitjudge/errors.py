@@ -46,6 +46,14 @@ class NotObserved(InputError):  # noqa: N818
     """A number was asked for that this run's orderings cannot give."""
 
 
+class NoLogProbabilities(InputError):  # noqa: N818
+    """Probabilities were asked for of a run that holds picks only."""
+
+
+class AllRefused(InputError):  # noqa: N818
+    """A finished run in which no item could be judged (exit code 3)."""
+
+
 class NotExact(InputError):  # noqa: N818
     """A probability was asked for of which only an upper bound is known."""
 

@@ -54,6 +54,9 @@ def judge(
     verdict: str = "direct",
     max_new_tokens: int = 512,
     unended: str = "refuse",
+    trace: str = "per-ordering",
+    samples: int = 1,
+    temperature: float = 0.0,
     dtype: str = "auto",
     device: str = "auto",
     revision: str | None = None,
@@ -89,10 +92,16 @@ def judge(
     verdict
         ``direct``: the score at once. ``feedback``: the judge writes feedback first, greedily, and the score is read
         behind the marker in its text; ``think``: the same behind its thoughts. Readings are then exact for that text.
+        ``sampled``: it writes, and the score is parsed from the text: picks, and no probabilities (a `SampledRun`).
     max_new_tokens
         Tokens of the longest text that the judge may write.
     unended
         What becomes of a text without the marker: ``refuse`` its item, or ``close`` it by force and count it.
+    trace
+        ``per-ordering``: the judge writes under every ordering. ``shared`` or ``shared:DESIGN``: it writes under a few
+        source orderings (the K cyclic ones), and each text is read under all orderings.
+    samples, temperature
+        Texts for each ordering, drawn at this temperature; 0 is greedy. Probabilities are means over the texts.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
     base_url, served_model, timeout, concurrency
@@ -110,6 +119,8 @@ def judge(
     ------
     InputError
         Whatever is wrong with the input, the judge or the folder; nothing was written then.
+    AllRefused
+        The run is finished, and no item could be judged.
     """
     if max_batch_tokens is not None and max_batch_tokens < 1:
         raise InputError(f"max_batch_tokens is {max_batch_tokens}. Give a whole number of at least 1, or leave it out.")
@@ -121,7 +132,10 @@ def judge(
         thinks=verdict == "think",
         base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
-    text = {"max_new_tokens": max_new_tokens, "unended": unended} if asked.template.writes else None
+    writes = {
+        "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
+    }  # fmt: skip
+    text = verdicts.settings(asked.template, asked.scores, writes, seed)
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
     identity = json.loads(_json({**_identity(asked, spec, seed), "writing": text}))  # as run.json will have it
     anew = (
@@ -204,13 +218,14 @@ def _go_on(
     begun = head["started"] if head else now
     report(Progress(message=f"opening {spec.shown_name}"))
     backend = models.open_backend(replace(spec, date=begun))
-    text = header["identity"]["writing"]
-    how = text and verdicts.writing(asked.template, backend, text["max_new_tokens"], text["unended"])
-    room = how.most if how else 0
+    identity = header["identity"]
+    how = verdicts.writing(asked.template, backend, asked.scores, identity["writing"], identity["seed"])
+    room, texts_each = (how.most, how.texts) if how else (0, 1)
     refused = None
     if head is None:
         report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts and the judge"))
-        head, refused = planning.begin(asked, backend, {**header, "started": now}, room)
+        header = {**header, "started": now, "traces": verdicts.about(how, asked.scores)}
+        head, refused = planning.begin(asked, backend, header, room, texts_each)
     else:
         report(Progress(message="checking the judge, and proving the fast path"))
         planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
@@ -226,12 +241,15 @@ def _go_on(
     head["sessions"][-1].update(backend.provenance())  # some engines count what they did
     if served := _served_line(head["sessions"][-1]):
         report(Progress(message=served))
-    report(Progress(message="measuring the noise floor"))
-    floor = noise.floor(
-        store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
-    )
+    head = {**head, **texts.ended(folder, asked, head, how)}
+    floor = None
+    if head["refused"] < head["items"] and not (how and how.parsed):
+        report(Progress(message="measuring the noise floor"))
+        floor = noise.floor(
+            store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
+        )
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    store.finish(folder, {**head, **texts.ended(folder, head, how), "finished": finished, "noise_floor": floor})
+    store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
 
 
 def _size_line(head: Mapping[str, Any]) -> str:
@@ -283,16 +301,26 @@ def _read_batches(
 ) -> None:
     done = parts.done(folder)
     ready = read = 0
-    total, orders = head["items"] - head["refused"], len(asked.orderings)
+    total, orders = head["items"] - head["refused"], len(asked.orderings) * (how.texts if how else 1)
     report(Progress(0, total, 0, total * orders))
     for number, items in enumerate(_batches(folder, asked, head)):
         if number not in done:
             queries, names = texts.written(folder, asked, backend, number, items, how)
+            _note_options(folder, head, queries)
             readings = _read(folder, head, number, backend, queries) if queries else None
             parts.write_part(folder, number, [asked.key(query) for query in queries], readings, names)
             read += len(items)
         ready += len(items)
         report(Progress(ready, total, ready * orders, total * orders, read=read))
+
+
+def _note_options(folder: Path, head: dict[str, Any], queries: Sequence[Query]) -> None:
+    """Keep how many tokens the longest option has: behind one of one token alone, `logp` is that of the next token."""
+    tails = [tail for query in queries if query.tokens is not None for tail in query.tokens.tails]
+    longest = max(map(len, tails), default=0)
+    if longest > (head.get("option_tokens") or 0):
+        head["option_tokens"] = longest
+        store.write_json(folder / "run.json", head)
 
 
 def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[list[Item]]:

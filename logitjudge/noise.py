@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ READ_TWICE = 8
 def floor(
     run: Run,
     backend: Backend,
-    queries: Callable[[Sequence[tuple[Item, Ordering]]], list[Query]],
+    queries: Callable[[Sequence[tuple[Item, int, Ordering]]], list[Query]],
     *,
     count: int = READ_TWICE,
     seed: int = 0,
@@ -31,7 +32,7 @@ def floor(
     backend
         Its judge.
     queries
-        (item, ordering) pairs -> the prompts that were read.
+        (item, its text's place on the axis S, ordering) -> the prompts that were read.
     count
         How many readings, drawn without replacement.
 
@@ -45,19 +46,22 @@ def floor(
     """
     if not run.exact.all():
         return None
-    shape = run.logp.shape[:2]
-    cells = np.random.default_rng(seed).choice(shape[0] * shape[1], min(count, shape[0] * shape[1]), replace=False)
-    i, o = np.unravel_index(np.sort(cells), shape)
-    second = backend.read_plain(queries([(run.items[a], run.orderings[b]) for a, b in zip(i, o, strict=True)]))
+    shape = run.logp_by_trace.shape[:3]
+    all_of_them = math.prod(shape)
+    cells = np.random.default_rng(seed).choice(all_of_them, min(count, all_of_them), replace=False)
+    i, s, o = np.unravel_index(np.sort(cells), shape)
+    asked = [(run.items[a], int(b), run.orderings[c]) for a, b, c in zip(i, s, o, strict=True)]
+    second = backend.read_plain(queries(asked))
     if second is None:
         return None
-    nats = np.abs(second.logp - run.logp[i, o])
-    score = np.abs((probs(second.logp) - probs(run.logp[i, o])) @ run.scores)
+    first = run.logp_by_trace[i, s, o]
+    nats = np.abs(second.logp - first)
+    score = np.abs((probs(second.logp) - probs(first)) @ run.scores)
     return {
         "max_nats": float(nats.max()),
         "median_nats": float(np.median(nats)),
         "max_score": float(score.max()),
-        "winners_within": float((leads(run.logp) < nats.max()).mean()),
+        "winners_within": float((leads(run.logp_by_trace) < nats.max()).mean()),
         "readings": len(cells),
     }
 

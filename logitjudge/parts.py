@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logitjudge.core import BoolArray, FloatArray, Item, Ordering, Readings
@@ -54,6 +55,13 @@ TRACES = pa.schema(
     ]
 )
 Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
+Name = tuple[str, int]  # of a text: trace_id, sample
+
+
+def trace_id(item: str, values: Sequence[int], labels: Sequence[int] | None = None, sample: int | None = None) -> str:
+    """What a text is called: its item, the ordering that it was written under, and which sample it is of several."""
+    moved = f"|labels {','.join(map(str, labels))}" if labels is not None else ""
+    return f"{item}|{','.join(map(str, values))}{moved}" + ("" if sample is None else f"|{sample}")
 
 
 @contextlib.contextmanager
@@ -77,15 +85,16 @@ def writing(path: Path, place: Path | None = None) -> Iterator[Path]:
 
 
 def write_part(
-    folder: Path, batch: int, keys: Sequence[Key], readings: Readings | None, traces: Sequence[str] | None = None
+    folder: Path, batch: int, keys: Sequence[Key], readings: Readings | None, traces: Sequence[Name] | None = None
 ) -> None:
-    """Write the readings of one batch, with the ids of the traces that they were read behind; None: it has none."""
+    """Write the readings of one batch, with the names of the texts that they were read behind; None: it has none."""
     table = SCHEMA.empty_table() if readings is None else _table(keys, readings, traces)
     _write_part(folder, READINGS, batch, table)
 
 
-def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None) -> pa.Table:
+def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[Name] | None) -> pa.Table:
     rows = len(keys)
+    names, samples = zip(*traces, strict=True) if traces is not None else ([None] * rows, [None] * rows)
     columns = {
         "item_id": [item for item, _, _ in keys],
         "ordering": [list(values) for _, values, _ in keys],
@@ -94,7 +103,8 @@ def _table(keys: Sequence[Key], readings: Readings, traces: Sequence[str] | None
         "mass": readings.mass.tolist(),
         "alias_mass": readings.alias_mass.tolist(),
         "top_tokens": [[token._asdict() for token in tokens] for tokens in readings.top_tokens],
-        "trace_id": list(traces) if traces is not None else [None] * rows,
+        "trace_id": list(names),
+        "sample": list(samples),
         "exact": [None] * rows
         if readings.exact is None
         else [None if all(row) else row for row in readings.exact.tolist()],
@@ -201,10 +211,51 @@ def frame(folder: Path) -> pd.DataFrame:
     return made
 
 
+def trace_frame(folder: Path) -> pd.DataFrame:
+    """Every stored text, one row each."""
+    made: pd.DataFrame = pa.Table.from_pylist(list(traces(folder)), schema=TRACES).to_pandas()
+    return made
+
+
+def token_frame(folder: Path) -> pd.DataFrame:
+    """Every stored top token, one row each: reading, item_id, best_option, rank, id, text, logp."""
+    import pandas as pd
+
+    made, before = [], 0
+    for table in _tables(folder):
+        column = table["top_tokens"].combine_chunks()
+        of = pc.list_parent_indices(column).to_numpy()
+        tokens = column.flatten()
+        begins = np.searchsorted(of, of)  # the first of the reading's tokens
+        frame = {name: tokens.field(name).to_numpy(zero_copy_only=False) for name in ("id", "text", "logp")}
+        best = np.stack(table["logp"].to_numpy()).max(axis=1)
+        head = {
+            "reading": of + before,
+            "item_id": table["item_id"].to_pandas().to_numpy()[of],
+            "best_option": best[of],
+        }
+        made.append(pd.DataFrame({**head, "rank": np.arange(len(of)) - begins, **frame}))
+        before += len(table)
+    columns = ["reading", "item_id", "best_option", "rank", "id", "text", "logp"]
+    return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=columns)
+
+
+FRAMES = {"readings": frame, "traces": trace_frame, "top_tokens": token_frame}
+
+
 def arrays(
-    folder: Path, items: Sequence[Item], orderings: Sequence[Ordering], scores: Sequence[int]
+    folder: Path,
+    items: Sequence[Item],
+    orderings: Sequence[Ordering],
+    scores: Sequence[int],
+    texts: Mapping[str | None, int],
 ) -> tuple[list[Item], FloatArray, FloatArray, BoolArray | None]:
-    """Complete items, their log-probabilities and alias masses, and what is exact (None: all), (I, O, K) each.
+    """Complete items, their log-probabilities and alias masses, and what is exact (None: all), (I, S, O, K) each.
+
+    Parameters
+    ----------
+    texts
+        Trace id -> its place on the axis S; ``{None: 0}`` where nothing was written.
 
     Raises
     ------
@@ -213,23 +264,48 @@ def arrays(
     """
     i_of = {item.id: n for n, item in enumerate(items)}
     o_of = {(o.values(scores), o.labels): n for n, o in enumerate(orderings)}
-    found = np.full((2, len(items), len(orderings), len(scores)), np.nan)
+    found = np.full((2, len(items), max(texts.values()) + 1, len(orderings), len(scores)), np.nan)
     exact: BoolArray | None = None
     for table in _tables(folder):
         i = np.array([i_of[name] for name in table["item_id"].to_pylist()], dtype=np.int64)
         o = np.array([o_of[key] for key in _orderings(table)], dtype=np.int64)
-        if len(set(zip(i.tolist(), o.tolist(), strict=True))) < len(i) or not np.isnan(found[0, i, o]).all():
+        s = np.array([texts[name] for name in table["trace_id"].to_pylist()], dtype=np.int64)
+        if (
+            len(set(zip(i.tolist(), s.tolist(), o.tolist(), strict=True))) < len(i)
+            or not np.isnan(found[0, i, s, o]).all()
+        ):
             raise ValueError("a reading is there twice")
         for n, name in enumerate(("logp", "alias_mass")):
-            found[n, i, o] = np.stack(table[name].to_numpy())
+            found[n, i, s, o] = np.stack(table[name].to_numpy())
         if table["exact"].null_count < len(table):
             exact = np.ones(found.shape[1:], np.bool_) if exact is None else exact
-            exact[i, o] = [row or [True] * len(scores) for row in table["exact"].to_pylist()]
-    complete = ~np.isnan(found).any(axis=(0, 2, 3))
+            exact[i, s, o] = [row or [True] * len(scores) for row in table["exact"].to_pylist()]
+    complete = ~np.isnan(found).any(axis=(0, 2, 3, 4))
     kept = [item for item, whole in zip(items, complete, strict=True) if whole]
     if len(kept) < len(items):
         found, exact = found[:, complete], None if exact is None else exact[complete]
     return kept, found[0], found[1], exact
+
+
+def picks(
+    folder: Path, items: Sequence[Item], orderings: int, samples: int, texts: Mapping[str, tuple[int, int]]
+) -> tuple[list[Item], FloatArray]:
+    """Items whose texts are all there, and the score values that these pick, (I, O, S); NaN where none could be parsed.
+
+    Parameters
+    ----------
+    texts
+        Trace id -> (ordering, sample).
+    """
+    i_of = {item.id: n for n, item in enumerate(items)}
+    found = np.full((len(items), orderings, samples), np.nan)
+    there = np.zeros(found.shape, np.bool_)
+    for row in traces(folder):
+        cell = (i_of[row["item_id"]], *texts[row["trace_id"]])
+        there[cell] = True
+        found[cell] = np.nan if row["picked"] is None else row["picked"]
+    complete: BoolArray = np.asarray(there.all(axis=(1, 2)))
+    return [item for item, whole in zip(items, complete, strict=True) if whole], found[complete]
 
 
 def _orderings(table: pa.Table) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:

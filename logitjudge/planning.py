@@ -30,10 +30,13 @@ class Size:
     unique: int | None
 
 
-def begin(asked: Study, backend: Backend, header: Mapping[str, Any], room: int) -> tuple[Json, list[dict[str, str]]]:
+def begin(
+    asked: Study, backend: Backend, header: Mapping[str, Any], room: int, texts: int = 1
+) -> tuple[Json, list[dict[str, str]]]:
     """Header (run.json) of a new run, and its refusals: every prompt is rendered once, and the batches are planned.
 
-    `room` is how many tokens the judge may write behind a prompt before it scores.
+    `room` is how many tokens the judge may write behind a prompt before it scores, `texts` how many texts are read, or
+    parsed, behind each.
 
     The path is proven first, because the budget depends on it.
 
@@ -61,7 +64,7 @@ def begin(asked: Study, backend: Backend, header: Mapping[str, Any], room: int) 
         "orderings": [_ordering(o, asked.scores) for o in asked.orderings],
         "items": len(asked.itemset.items),
         "refused": len(refused),
-        "readings": len(sizes) * len(asked.orderings),
+        "readings": len(sizes) * len(asked.orderings) * texts,
         "ratings_name": asked.itemset.ratings_name,
         "raters": asked.itemset.raters,
         "tokens": sum(size.written for size in sizes.values()),

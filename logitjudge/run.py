@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from logitjudge.core import BoolArray, FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
-from logitjudge.errors import InputError, NotExact, NotObserved
+from logitjudge.errors import InputError, NoLogProbabilities, NotExact, NotObserved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +22,10 @@ class Run:
     Parameters
     ----------
     logp
-        (I, O, K) natural log-probability over the full vocabulary; never renormalised, never NaN.
+        (I, O, K) natural log-probability over the full vocabulary; never renormalised, never NaN. Where S texts were read
+        for each item and ordering, that of their mean probability: logsumexp over S minus log S.
     alias_mass
-        (I, O, K) probability of other single-token forms of each option; never part of `logp`.
+        (I, O, K) probability of other single-token forms of each option; never part of `logp`. The mean over S texts.
     items, orderings
         (I,) and (O,).
     scores
@@ -40,6 +41,9 @@ class Run:
     exact
         (I, O, K) whether `logp` is what the judge says; false where a server gave only its most probable tokens, and
         `logp` is an upper bound. All true by default.
+    logp_by_trace
+        (I, S, O, K) log-probability behind each of the S texts that the judge wrote; S = 1, the same as `logp`, where it
+        wrote one or none. With shared texts S runs over source orderings, then samples.
     """
 
     logp: FloatArray
@@ -51,8 +55,9 @@ class Run:
     refused: tuple[Mapping[str, str], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     aliases: Literal["ignore", "sum"] = "ignore"
-    loader: Callable[[], pd.DataFrame] | None = None
+    loaders: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     exact: BoolArray = None  # type: ignore[assignment]  # an array as soon as it is made
+    logp_by_trace: FloatArray = None  # type: ignore[assignment]  # likewise
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "logp", frozen_array(self.logp))
@@ -69,6 +74,12 @@ class Run:
         if exact.shape != shape:
             raise ValueError(f"exact has shape {exact.shape}; expected (I, O, K) = {shape}")
         object.__setattr__(self, "exact", exact)
+        by_trace = self.logp[:, None] if self.logp_by_trace is None else frozen_array(self.logp_by_trace)
+        if by_trace.shape != (shape[0], by_trace.shape[1], *shape[1:]):
+            raise ValueError(
+                f"logp_by_trace has shape {by_trace.shape}; expected (I, S, O, K) with (I, O, K) = {shape}"
+            )
+        object.__setattr__(self, "logp_by_trace", by_trace)
 
     @property
     def mass(self) -> FloatArray:
@@ -174,15 +185,35 @@ class Run:
             "logp": self.logp[rows],
             "alias_mass": self.alias_mass[rows],
             "exact": self.exact[rows],
+            "logp_by_trace": self.logp_by_trace[rows],
             "items": tuple(self.items[i] for i in rows),
         }
         return Run(**values)
 
     def readings(self) -> pd.DataFrame:
         """Long frame of every stored column, one row a reading."""
-        if self.loader is None:
-            raise ValueError("this run was not loaded from a folder, so it has no stored columns; use to_frame()")
-        return self.loader()
+        return self._stored("readings")
+
+    def traces(self) -> pd.DataFrame:
+        """Long frame of what the judge wrote, one row a text; empty where it wrote nothing.
+
+        Columns: trace_id, item_id, source_ordering (score values), sample, text, token_ids, finish_reason ("marker",
+        "end", "length"), picked (the parsed score value of a sampled run).
+        """
+        return self._stored("traces")
+
+    def top_tokens(self) -> pd.DataFrame:
+        """Long frame of the most probable tokens that begin no option, as far as they were stored.
+
+        Columns: reading (its number in `readings`), item_id, best_option (log-probability of the reading's most probable
+        option, nats), rank (0: the most probable), id, text, logp (nats).
+        """
+        return self._stored("top_tokens")
+
+    def _stored(self, name: str) -> pd.DataFrame:
+        if name not in self.loaders:
+            raise ValueError(f"this run was not loaded from a folder, so it has no stored {name}; use to_frame()")
+        return self.loaders[name]()
 
     def to_frame(self) -> pd.DataFrame:
         """Long frame, one row an (item, ordering, score).
@@ -216,3 +247,89 @@ class Run:
                 column = f"group_{column}"
             frame[column] = [item.groups.get(name) for item in self.items for _ in range(orders * k)]
         return frame
+
+
+class SampledRun(Run):
+    """A run whose judge wrote texts from which a score was parsed: picks, and no probabilities.
+
+    Whatever needs a probability (``logp``, ``probs()``, ``mass`` ...) raises `NoLogProbabilities`; estimators of winners
+    ("hard", ``mean_winner``) take the picks.
+
+    Parameters
+    ----------
+    picks
+        (I, O, S) score value that each text picks; NaN where none could be parsed.
+    """
+
+    __slots__ = ("picks",)
+
+    def __init__(
+        self, picks: FloatArray, items: Sequence[Item], orderings: Sequence[Ordering], scores: Any, **fields: Any
+    ):
+        values: dict[str, Any] = {"rubric": None, "refused": (), "provenance": {}, "aliases": "ignore", "loaders": {}}
+        values |= {"picks": frozen_array(picks), "items": tuple(items), "orderings": tuple(orderings)}
+        for name, value in {**values, "scores": frozen_array(scores, np.int64), **fields}.items():
+            object.__setattr__(self, name, value)
+        if self.picks.shape[:2] != (len(self.items), len(self.orderings)) or self.picks.ndim != 3:
+            raise ValueError(f"picks has shape {self.picks.shape}; expected (I, O, S)")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("logp", "alias_mass", "exact", "logp_by_trace"):
+            raise NoLogProbabilities(
+                "this run was sampled (--verdict sampled): it holds the scores that were parsed from texts (run.picks), and no "
+                "probabilities. Read them with --verdict feedback, or use what takes picks: the hard estimators and mean_winner."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> Any:
+        fields = {name: getattr(self, name) for name in SAMPLED}
+        return _sampled, (self.picks, self.items, self.orderings, self.scores, fields)
+
+    @property
+    def shares(self) -> FloatArray:
+        """(I, O, K) share of each score among the S texts; what is left of 1 could not be parsed."""
+        shares: FloatArray = (self.picks[..., None] == self.scores).mean(axis=2)
+        return shares
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.picks.shape))
+        model = (self.provenance.get("configuration") or {}).get("model")
+        return f"<Sampled run of {model}: items x orderings x samples = {shape}>"
+
+    def select(self, keep: Sequence[bool]) -> SampledRun:
+        """The same run with the items where `keep` (I,) is true."""
+        rows = np.flatnonzero(np.asarray(keep))
+        fields = {name: getattr(self, name) for name in SAMPLED}
+        return SampledRun(self.picks[rows], [self.items[i] for i in rows], self.orderings, self.scores, **fields)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Long frame, one row a text.
+
+        Columns: item, cluster, ordering (score values, first position first, joined by commas), sample, picked (score
+        value; NaN where none could be parsed), position (1-based, of the picked score).
+        """
+        import pandas as pd
+
+        items, orders, samples = self.picks.shape
+        text = np.array([",".join(map(str, o.values(self.scores.tolist()))) for o in self.orderings])
+        place = np.argsort(self.shown, axis=1) + 1  # (O, K)
+        known = ~np.isnan(self.picks)
+        k = np.searchsorted(self.scores, np.where(known, self.picks, self.scores[0]).astype(np.int64))
+        position = np.where(known, place[np.arange(orders)[:, None], k], np.nan)
+        return pd.DataFrame(
+            {
+                "item": np.repeat([item.id for item in self.items], orders * samples),
+                "cluster": np.repeat([item.cluster for item in self.items], orders * samples),
+                "ordering": np.tile(np.repeat(text, samples), items),
+                "sample": np.tile(np.arange(samples), items * orders),
+                "picked": self.picks.ravel(),
+                "position": position.ravel(),
+            }
+        )
+
+
+SAMPLED = ("rubric", "refused", "provenance", "aliases", "loaders")  # of a SampledRun, beside its arrays
+
+
+def _sampled(picks: FloatArray, items: Any, orderings: Any, scores: IntArray, fields: Mapping[str, Any]) -> SampledRun:
+    return SampledRun(picks, items, orderings, scores, **fields)

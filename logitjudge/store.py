@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial as partial_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from logitjudge import parts, rubrics
 from logitjudge.core import Item, Ordering
-from logitjudge.errors import NotExact, RunFolderError, RunIncomplete
+from logitjudge.errors import AllRefused, NotExact, RunFolderError, RunIncomplete
 from logitjudge.parts import writing
-from logitjudge.run import Run
-
-if TYPE_CHECKING:
-    pass
+from logitjudge.run import Run, SampledRun
 
 SCHEMA_VERSION = 1
 STARTING = (
@@ -189,6 +186,8 @@ def load_run(
         The run is unfinished and `partial` is false, or nothing is left.
     RunFolderError
         There is no run, or a file of it is damaged; the message names it.
+    AllRefused
+        The run is finished, and no item could be judged.
     NotExact
         Some readings are upper bounds: with `min_mass`; or aliases outside a server's most probable tokens were not
         seen: with ``aliases="sum"``.
@@ -206,7 +205,7 @@ def load_run(
     if head["finished"] is not None:
         parts.drop(folder)  # a kill may have left some
     elif not partial:
-        stored = len(parts.items(folder))
+        stored = len(_stored(folder, head))
         wanted = len(items) - len(refused)
         left = f"{stored} of {wanted} items are read" if stored < wanted else "all is read, but it was not closed"
         raise RunIncomplete(
@@ -217,7 +216,7 @@ def load_run(
     try:
         if [list(o.values(head["scores"])) for o in orderings] != [o["values"] for o in head["orderings"]]:
             raise ValueError("run.json's orderings contradict themselves")
-        kept, logp, alias, exact = parts.arrays(folder, items, orderings, head["scores"])
+        kept, made = _made(folder, head, items, orderings)
         if head["finished"] is not None and len(kept) != len(items) - len(refused):
             raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
     except (KeyError, TypeError, ValueError) as error:
@@ -225,20 +224,68 @@ def load_run(
         raise parts.damaged(
             whole if whole.exists() else folder / "readings", f"it does not fit run.json and items.jsonl: {error}"
         ) from error
+    if not kept and head["finished"] is not None:
+        raise AllRefused(
+            f"the run in {folder} is finished, and none of its items could be judged; the first: {refused[0]['id']!r}: "
+            f"{refused[0]['reason']}."
+        )
     if not kept:
         raise RunIncomplete(f"the run in {folder} has no item with all its readings yet.")
-    rubric = head["rubric"] and rubrics.from_dict(head["rubric"])
-    run = Run(
-        logp,
-        alias,
-        tuple(kept),
-        orderings,
-        np.array(head["scores"]),
-        rubric,
-        tuple(refused),
-        head,
-        aliases,
-        partial_(parts.frame, folder),
-        exact,  # type: ignore[arg-type]  # None: all
+    run = made(
+        items=tuple(kept),
+        orderings=orderings,
+        scores=np.array(head["scores"]),
+        rubric=head["rubric"] and rubrics.from_dict(head["rubric"]),
+        refused=tuple(refused),
+        provenance=head,
+        aliases=aliases,
+        loaders={name: partial_(made_of, folder) for name, made_of in parts.FRAMES.items()},
     )
     return run if min_mass is None else run.select(run.enough_mass(min_mass))
+
+
+def _stored(folder: Path, head: Mapping[str, Any]) -> set[str]:
+    """Ids of the items that have readings, or picks."""
+    if head["verdict"] == "sampled":
+        return {row["item_id"] for row in parts.traces(folder)}
+    return parts.items(folder)
+
+
+def _made(
+    folder: Path, head: Mapping[str, Any], items: Sequence[Item], orderings: Sequence[Ordering]
+) -> tuple[list[Item], Callable[..., Run]]:
+    """Complete items, and what makes a run of their stored arrays.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        What is stored does not fit.
+    """
+    texts = _texts(head, items, orderings)
+    if head["verdict"] == "sampled":
+        kept, picks = parts.picks(folder, items, len(orderings), head["traces"]["samples"], texts)
+        return kept, partial_(SampledRun, picks)
+    on_axis: dict[str | None, int] = {name: s for name, (_, s) in texts.items()} or {None: 0}
+    kept, logp, alias, exact = parts.arrays(folder, items, orderings, head["scores"], on_axis)
+    mean = np.logaddexp.reduce(logp, axis=1) - np.log(logp.shape[1]) if logp.shape[1] > 1 else logp[:, 0]
+    whole: Any = None if exact is None else exact.all(axis=1)
+    return kept, partial_(Run, mean, alias.mean(axis=1), exact=whole, logp_by_trace=logp)
+
+
+def _texts(head: Mapping[str, Any], items: Sequence[Item], orderings: Sequence[Ordering]) -> dict[str, tuple[int, int]]:
+    """Trace id -> the ordering that it was written under, and its place on the axis S; empty where nothing was written."""
+    about = head.get("traces")
+    if about is None:
+        return {}
+    samples, scores = about["samples"], head["scores"]
+    own = [(o.values(scores), o.labels) for o in orderings]
+    sources = [(tuple(values), None) for values in about["sources"]] if about["sources"] else own
+    names = [(n, s) for n in range(len(sources)) for s in range(samples)]
+    return {
+        parts.trace_id(item.id, sources[n][0], sources[n][1], s if samples > 1 else None): (
+            n,
+            n * samples + s if about["sources"] else s,
+        )
+        for item in items
+        for n, s in names
+    }

@@ -19,7 +19,7 @@ from logitjudge.prompts import MissingField, Template
 if TYPE_CHECKING:
     import pandas as pd
 
-VERDICTS = ("direct", "feedback", "think")
+VERDICTS = ("direct", "feedback", "think", "sampled")
 
 
 @dataclass(frozen=True, slots=True)

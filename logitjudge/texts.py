@@ -7,75 +7,111 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from logitjudge import parts, store, verdicts
-from logitjudge.backends import Backend, Query
+from logitjudge import parts, picks, store, verdicts
+from logitjudge.backends import Backend, Query, Trace
 from logitjudge.core import Item, Ordering
+from logitjudge.parts import Name
 from logitjudge.study import Study
 from logitjudge.verdicts import Writing
+
+Cell = tuple[Item, int, Ordering]  # a reading: its item, its text's place on the axis S, its ordering
 
 
 def written(
     folder: Path, asked: Study, backend: Backend, batch: int, items: Sequence[Item], how: Writing | None
-) -> tuple[list[Query], list[str] | None]:
-    """Queries behind the texts that the judge writes, and the names of these; items that are refused are left out."""
-    queries = asked.queries(backend, items)
+) -> tuple[list[Query], list[Name] | None]:
+    """Queries behind the texts that the judge writes, and the names of these; items that are refused are left out.
+
+    No queries where the score is parsed and nothing is read.
+    """
     if how is None:
-        return queries, None
+        return asked.queries(backend, items), None
     rows = list(parts.traces(folder, batch))
     if not rows:
-        traces = verdicts.write(backend, queries, how)
-        rows = [verdicts.row(query, trace, asked.scores) for query, trace in zip(queries, traces, strict=True)]
+        rows = _write(asked, backend, items, how)
         parts.write_traces(folder, batch, rows)
-    placed = [_placed(backend, query, row, how) for query, row in zip(queries, rows, strict=True)]
-    lost = {query.item.id for query, there in zip(queries, placed, strict=True) if there is None}
-    kept = [query for query in placed if query is not None and query.item.id not in lost]
-    return kept, [verdicts.trace_id(query, asked.scores) for query in kept]
+    if how.parsed:
+        return [], None
+    known = {row["trace_id"]: verdicts.trace_of(row) for row in rows}
+    cells = [(item, s, ordering) for item in items for ordering in asked.orderings for s in range(how.texts)]
+    placed = _behind(asked, backend, how, cells, known)
+    lost = {item.id for (item, _, _), (query, _) in zip(cells, placed, strict=True) if query is None}
+    kept = [(query, name) for query, name in placed if query is not None and query.item.id not in lost]
+    return [query for query, _ in kept], [name for _, name in kept]
 
 
-def _placed(backend: Backend, query: Query, row: Mapping[str, Any], how: Writing) -> Query | None:
+def _write(asked: Study, backend: Backend, items: Sequence[Item], how: Writing) -> list[dict[str, Any]]:
+    """Rows of all texts of some items."""
+    queries: list[Query] = []
+    samples: list[int] = []
+    for item in items:
+        for ordering in how.sources or asked.orderings:
+            queries += [asked.query(backend, item, ordering)] * how.samples
+            samples += range(how.samples)
+    names = [how.name(q.item.id, q.ordering, s, asked.scores) for q, s in zip(queries, samples, strict=True)]
+    traces = verdicts.write(backend, queries, names, how)
+    picked = [verdicts.parsed(*pair, how) if how.parsed else None for pair in zip(queries, traces, strict=True)]
+    rows = zip(names, queries, samples, traces, picked, strict=True)
+    return [verdicts.row(*each, asked.scores) for each in rows]
+
+
+def _behind(
+    asked: Study, backend: Backend, how: Writing, cells: Sequence[Cell], known: Mapping[str, Trace]
+) -> list[tuple[Query | None, Name]]:
+    """Each cell's query behind its text, None where that did not end, and the text's name."""
     assert backend.tokenizer is not None
-    return verdicts.place(backend.tokenizer, query, verdicts.trace_of(row), how)
+    prompts: dict[tuple[str, Ordering], Query] = {}
+    made: list[tuple[Query | None, Name]] = []
+    for item, s, ordering in cells:
+        if (item.id, ordering) not in prompts:
+            prompts[item.id, ordering] = asked.query(backend, item, ordering)
+        source, sample = how.behind(ordering)[s]
+        name = how.name(item.id, source, sample, asked.scores)
+        query = verdicts.place(backend.tokenizer, prompts[item.id, ordering], known[name], how)
+        made.append((query, (name, sample)))
+    return made
 
 
-def again(
-    folder: Path, asked: Study, backend: Backend, how: Writing | None, pairs: Sequence[tuple[Item, Ordering]]
-) -> list[Query]:
+def again(folder: Path, asked: Study, backend: Backend, how: Writing | None, cells: Sequence[Cell]) -> list[Query]:
     """Make some prompts once more, behind the texts that their judge wrote."""
-    queries = [asked.query(backend, item, ordering) for item, ordering in pairs]
     if how is None:
-        return queries
-    names = [verdicts.trace_id(query, asked.scores) for query in queries]
-    rows = {row["trace_id"]: row for row in parts.traces(folder) if row["trace_id"] in names}
-    placed = [_placed(backend, query, rows[name], how) for query, name in zip(queries, names, strict=True)]
-    kept = [query for query in placed if query is not None]
-    assert len(kept) == len(queries)  # refused items have no readings to make again
+        return [asked.query(backend, item, ordering) for item, _, ordering in cells]
+    names = {how.name(item.id, *how.behind(ordering)[s], asked.scores) for item, s, ordering in cells}
+    known = {row["trace_id"]: verdicts.trace_of(row) for row in parts.traces(folder) if row["trace_id"] in names}
+    kept = [query for query, _ in _behind(asked, backend, how, cells, known) if query is not None]
+    assert len(kept) == len(cells)  # refused items have no readings to make again
     return kept
 
 
-def ended(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
+def ended(folder: Path, asked: Study, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
     """Refuse items whose texts did not end, and give what run.json says of that and of how all texts ended."""
     if how is None:
         return {}
-    ends: Counter[str] = Counter()
+    options = {item.id: [level.option for level in asked.rubric_of(item).levels] for item in asked.itemset.items}
+    counts: Counter[str] = Counter()
     unended: Counter[str] = Counter()
     for row in parts.traces(folder):
-        ends[row["finish_reason"]] += 1
+        counts[row["finish_reason"]] += 1
+        counts["named"] += picks.names(row["text"], options[row["item_id"]])
+        counts["failed"] += row["picked"] is None
         unended[row["item_id"]] += row["finish_reason"] != "marker"
-    counts = {"ended": ends["marker"], "end": ends["end"], "length": ends["length"]}
+    ends = {"ended": counts["marker"], "end": counts["end"], "length": counts["length"]}
+    count = sum(ends.values())
+    about = {**head["traces"], "count": count, **ends, "named": counts["named"]}
+    if how.parsed:
+        return {"traces": {**about, "failed": counts["failed"]}}
+    return {"traces": about, **_refused(folder, head, how, unended)}
+
+
+def _refused(folder: Path, head: Mapping[str, Any], how: Writing, unended: Mapping[str, int]) -> dict[str, Any]:
+    """Write down which items are refused because texts of theirs did not end, and give the counts."""
+    each = len(how.sources or head["orderings"]) * how.samples
     late = [
-        {
-            "id": item,
-            "reason": f"{count} of {len(head['orderings'])} texts of the judge have no {how.marker!r}",
-            "late": True,
-        }
+        {"id": item, "reason": f"{count} of {each} texts of the judge have no {how.marker!r}", "late": True}
         for item, count in unended.items()
         if count and how.unended == "refuse"
     ]
     known = [row for row in store.refusals(folder) if not row.get("late")]
     store.refuse(folder, [*known, *late])
     items = head["items"] - len(known) - len(late)
-    return {
-        "traces": {"end_marker": how.marker, "count": ends.total(), **counts},
-        "refused": len(known) + len(late),
-        "readings": items * len(head["orderings"]),
-    }
+    return {"refused": len(known) + len(late), "readings": items * len(head["orderings"]) * how.texts}

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
 from pathlib import Path as FilePath
 from typing import Any, Literal, get_args
 
 import yaml
 
+from logitjudge import orderings as designs, picks
 from logitjudge.backends import Backend, Query, Trace
 from logitjudge.backends._harvest import resolved
+from logitjudge.core import Ordering
 from logitjudge.errors import InputError, ModelError, OptionError, unknown
+from logitjudge.parts import trace_id
 from logitjudge.prompts import Template
 from logitjudge.tokens import Path, Resolved, Tokenizer, aliases, common_prefix
 
 REASONING = FilePath(__file__).parent / "data" / "reasoning.yaml"
+OWN, SHARED = "per-ordering", "shared"
 Unended = Literal["refuse", "close"]
 
 
@@ -39,6 +45,17 @@ class Writing:
         Tokens of the longest text.
     unended
         What becomes of a text without its marker: the item is refused, or the marker is put behind the text.
+    sources
+        Orderings under which the texts are written, each then read under all orderings; None: every ordering writes its
+        own.
+    samples
+        Texts that are written under each.
+    temperature
+        0: greedy.
+    seed
+        Of the samples.
+    parsed
+        The score is parsed from the text, and nothing is read.
     """
 
     marker: str
@@ -46,27 +63,132 @@ class Writing:
     given: str = ""
     most: int = 512
     unended: Unended = "refuse"
+    sources: tuple[Ordering, ...] | None = None
+    samples: int = 1
+    temperature: float = 0.0
+    seed: int = 0
+    parsed: bool = False
+
+    def behind(self, ordering: Ordering) -> list[tuple[Ordering, int]]:
+        """Source ordering and sample of every text that is read under an ordering: the axis S of ``run.logp_by_trace``."""
+        return list(product(self.sources or [ordering], range(self.samples)))
+
+    @property
+    def texts(self) -> int:
+        """How many texts are read, or parsed, under each ordering."""
+        return len(self.sources or [None]) * self.samples
+
+    def name(self, item: str, source: Ordering, sample: int, scores: Sequence[int]) -> str:
+        """What a text is called in the run folder."""
+        return trace_id(item, source.values(scores), source.labels, sample if self.samples > 1 else None)
 
 
-def writing(template: Template, backend: Backend, most: int, unended: str) -> Writing | None:
-    """How a template's judge writes; None where it does not.
+def settings(template: Template, scores: Sequence[int], asked: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
+    """Settings of the texts, checked, as run.json's identity has them; None where nothing is written.
+
+    Parameters
+    ----------
+    asked
+        ``max_new_tokens``, ``unended``, ``trace``, ``samples``, ``temperature``, as in `logitjudge.judge`.
 
     Raises
     ------
     InputError
-        The settings make no sense, the judge cannot write, or nothing says what ends its thoughts.
+        A setting makes no sense.
     """
+    samples, temperature = asked["samples"], asked["temperature"]
     if not template.writes:
+        if asked["trace"] != OWN or samples != 1 or temperature:
+            raise InputError(
+                "trace, samples and temperature are of judges that write. Use --verdict feedback, think or sampled with them."
+            )
+        return None
+    if asked["unended"] not in get_args(Unended):
+        raise InputError(unknown("value of unended", asked["unended"], get_args(Unended)))
+    if asked["max_new_tokens"] < 1:
+        raise InputError(f"max_new_tokens is {asked['max_new_tokens']}. Give a whole number of at least 1.")
+    if samples < 1:
+        raise InputError(f"samples is {samples}. Give a whole number of at least 1.")
+    if not 0 <= temperature < float("inf"):
+        raise InputError(f"temperature is {temperature}. Give a number of at least 0; 0 is greedy.")
+    if samples > 1 and temperature == 0:
+        raise InputError(
+            f"at temperature 0 all {samples} samples would be the same text. Give --temperature, such as 0.7."
+        )
+    _sources(asked["trace"], scores, seed)
+    if template.verdict == "sampled" and asked["trace"] != OWN:
+        raise InputError(
+            "--verdict sampled parses each text and reads nothing, so no text can be shared. Leave --trace out."
+        )
+    return dict(asked)
+
+
+def _sources(trace: str, scores: Sequence[int], seed: int) -> tuple[Ordering, ...] | None:
+    """Source orderings of shared texts: ``shared`` (the K cyclic ones) or ``shared:DESIGN``."""
+    kind, _, design = trace.partition(":")
+    if trace == OWN:
+        return None
+    if kind != SHARED:
+        raise InputError(unknown("value of trace", trace, [OWN, SHARED, f"{SHARED}:DESIGN"]))
+    return designs.parse(design or "cyclic", scores, seed)
+
+
+def writing(
+    template: Template, backend: Backend, scores: Sequence[int], asked: Mapping[str, Any] | None, seed: int
+) -> Writing | None:
+    """How a judge writes, by its template and by `settings`; None where it does not.
+
+    Raises
+    ------
+    InputError
+        The judge cannot write, or nothing says what ends its thoughts.
+    """
+    if asked is None:
         return None
     if not hasattr(backend, "generate"):
-        raise ModelError("this judge cannot write: the verdict modes feedback and think need --backend hf or vllm.")
-    if unended not in get_args(Unended):
-        raise InputError(unknown("value of unended", unended, get_args(Unended)))
-    if most < 1:
-        raise InputError(f"max_new_tokens is {most}. Give a whole number of at least 1.")
-    marker = template.marker or _reasoning(backend)
-    given = template.prefill if template.verdict == "think" else ""
-    return Writing(marker, template.lead, given, most, unended)  # type: ignore[arg-type]
+        raise ModelError(
+            f"this judge cannot write, as the verdict mode {template.verdict} asks. Use --backend hf or vllm."
+        )
+    parsed = template.verdict == "sampled"
+    return Writing(
+        template.marker if template.marker or parsed else _reasoning(backend),
+        template.lead,
+        template.prefill if template.verdict == "think" else "",
+        asked["max_new_tokens"],
+        asked["unended"],
+        _sources(asked["trace"], scores, seed),
+        asked["samples"],
+        asked["temperature"],
+        seed,
+        parsed,
+    )
+
+
+def of_run(head: Mapping[str, Any], template: Template) -> Writing | None:
+    """How the judge of a run has written, by its run.json."""
+    asked, about, scores = head["identity"].get("writing"), head.get("traces"), head["scores"]
+    if not asked or not about:
+        return None
+    return Writing(
+        about["end_marker"],
+        template.lead,
+        template.prefill if template.verdict == "think" else "",
+        asked["max_new_tokens"],
+        asked["unended"],
+        about["sources"] and designs.parse(about["sources"], scores),
+        about["samples"],
+        about["temperature"],
+        head["identity"]["seed"],
+        template.verdict == "sampled",
+    )
+
+
+def about(how: Writing | None, scores: Sequence[int]) -> dict[str, Any] | None:
+    """What run.json says of the texts before they are written."""
+    if how is None:
+        return None
+    sources = how.sources and [list(source.values(scores)) for source in how.sources]
+    return {"end_marker": how.marker, "sources": sources, "samples": how.samples, "temperature": how.temperature}
 
 
 def _reasoning(backend: Backend) -> str:
@@ -81,11 +203,22 @@ def _reasoning(backend: Backend) -> str:
     )
 
 
-def write(backend: Backend, queries: Sequence[Query], writing: Writing) -> list[Trace]:
-    """Greedy texts of a batch of queries."""
+def write(backend: Backend, queries: Sequence[Query], names: Sequence[str], writing: Writing) -> list[Trace]:
+    """Texts of a batch of queries. Samples are drawn by the seed and the text's name, whatever else is in the batch."""
     contexts = [resolved(query).context for query in queries]
-    traces: list[Trace] = backend.generate(contexts, writing.marker, writing.most)  # type: ignore[attr-defined]
+    seeds = [_seed(writing.seed, name) for name in names]
+    marker = "" if writing.parsed else writing.marker
+    traces: list[Trace] = backend.generate(contexts, marker, writing.most, writing.temperature, seeds)  # type: ignore[attr-defined]
     return traces
+
+
+def _seed(seed: int, name: str) -> int:
+    return int.from_bytes(sha256(f"{seed}|{name}".encode()).digest()[:4])
+
+
+def parsed(query: Query, trace: Trace, writing: Writing) -> int | None:
+    """Score index that a text picks, or None."""
+    return picks.pick(trace.text, query.prompt.options, writing.marker)
 
 
 def place(tokenizer: Tokenizer, query: Query, trace: Trace, writing: Writing) -> Query | None:
@@ -114,23 +247,23 @@ def _behind(tokenizer: Tokenizer, query: Query, trace: Path, after: str, writing
     tails = tuple(tuple(ids[n:]) for ids in lists)
     before = resolved(query)
     context = (*before.context, *trace, *given[len(first) : n])
-    return replace(query, tokens=Resolved(before.text, context, tails, aliases(tokenizer, options, tails)))
+    text = before.text + tokenizer.decode(trace) + writing.given
+    return replace(query, tokens=Resolved(text, context, tails, aliases(tokenizer, options, tails)))
 
 
-def trace_id(query: Query, scores: Sequence[int]) -> str:
-    """What a trace is called: its item and the ordering that it was written under."""
-    return f"{query.item.id}|{','.join(map(str, query.ordering.values(scores)))}"
-
-
-def row(query: Query, trace: Trace, scores: Sequence[int]) -> dict[str, Any]:
-    """A trace as the run folder has it."""
+def row(
+    name: str, query: Query, sample: int, trace: Trace, picked: int | None, scores: Sequence[int]
+) -> dict[str, Any]:
+    """A text as the run folder has it."""
     return {
-        "trace_id": trace_id(query, scores),
+        "trace_id": name,
         "item_id": query.item.id,
         "source_ordering": list(query.ordering.values(scores)),
+        "sample": sample,
         "text": trace.text,
         "token_ids": list(trace.ids),
         "finish_reason": trace.finish,
+        "picked": None if picked is None else scores[picked],
     }
 
 

@@ -11,7 +11,7 @@ import logitjudge
 ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
     {"core", "errors", "registry", "progress"},
-    {"orderings", "rubrics", "tokens", "trie", "packing", "run", "measures"},
+    {"orderings", "rubrics", "tokens", "trie", "packing", "picks", "run", "measures"},
     {
         "backends",
         "models",

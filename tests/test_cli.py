@@ -209,20 +209,20 @@ def test_the_same_command_reads_nothing_again(call, items, tmp_path):
 
 
 def test_every_option_reaches_judge(call, monkeypatch, items, tmp_path):
+    from planted_runs import run_of
+
     seen = {}
 
     def judge(model, data, **options):
         seen.update(options, model=model, data=data)
-        return SimpleNamespace(
-            logp=np.zeros((1, 1, 2)), mass=np.ones((1, 1)), exact=np.ones((1, 1, 2), bool), refused=()
-        )
+        return run_of([[[0.1, 0.2]]], "identity")
 
     monkeypatch.setattr(judging, "judge", judge)
     given = {
         "model": "m/x", "data": "d", "out": "o", "orderings": "full", "rubric": "r", "backend": "hf", "template": "t", "verdict": "v",
         "dtype": "float32", "device": "cpu", "revision": "main", "limit": 3, "seed": 4, "max_batch_tokens": 5, "chat_template": "c",
         "adapter": "a", "max_new_tokens": 6, "unended": "close", "base_url": "u", "served_model": "s", "timeout": 7.0,
-        "concurrency": 8,
+        "concurrency": 8, "trace": "shared", "samples": 2, "temperature": 0.5,
     }  # fmt: skip
     args = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     done = call("run", *args, "--model-kwargs", '{"a": [1]}', "--trust-remote-code", "--overwrite", "--verbose")
@@ -639,8 +639,8 @@ def test_aliases_and_what_took_the_mass():
         [{"id": 1, "text": "The", "logp": np.log(0.4)}, {"id": 2, "text": "**", "logp": np.log(0.1)}],
         [{"id": 1, "text": "The", "logp": np.log(0.2)}],
     ]
-    frame = pd.DataFrame({"item_id": ["i0", "i0"], "top_tokens": tokens})
-    run = run_of([[[0.1, 0.2], [0.1, 0.2]]], "balanced", loader=lambda: frame)
+    rows = [{"item_id": "i0", "rank": n, **token} for row in tokens for n, token in enumerate(row)]
+    run = run_of([[[0.1, 0.2], [0.1, 0.2]]], "balanced", loaders={"top_tokens": lambda: pd.DataFrame(rows)})
     object.__setattr__(run, "alias_mass", np.full((1, 2, 2), 0.02))
     made = masses.masses(run)
     assert made["mass"]["low"] == [{"id": "i0", "mass": pytest.approx(0.3)}]

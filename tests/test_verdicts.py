@@ -1,5 +1,7 @@
 """Verdict modes that write first: where the reading is taken, what is stored, what becomes of a text without its end."""
 
+import pickle
+
 import numpy as np
 import pytest
 import tiny_models
@@ -11,6 +13,10 @@ from logitjudge.backends import Trace
 from logitjudge.backends.hf import HFJudge
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.errors import InputError, OptionError
+from logitjudge.measures.traces import by_source, reading_distribution, source_distribution, standard_errors
+from logitjudge.orderings import parse
+from logitjudge.report.asked import asked as made_again
+from logitjudge.report.summary import summary
 from logitjudge.study import study
 from logitjudge.verdicts import Writing
 
@@ -84,11 +90,12 @@ def test_thoughts_end_as_the_chat_template_says(llama):
     tokenizer.chat_template = tiny_models.CHAT + "<think>\n"
     backend = models.open_backend(models.parse(llama[0], tokenizer=tokenizer, thinks=True))
     template = study(tiny_models.items(1), verdict="think").template
-    how = verdicts.writing(template, backend, 20, "refuse")
+    settings = {"max_new_tokens": 20, "unended": "refuse", "trace": "per-ordering", "samples": 1, "temperature": 0.0}
+    how = verdicts.writing(template, backend, (1, 2, 3, 4, 5), settings, 0)
     assert (how.marker, how.given) == ("</think>", "The score is ")
     silent = models.open_backend(models.parse(llama[0], tokenizer=tiny_models.tokenizer()))
     with pytest.raises(InputError, match="what ends this judge's thoughts"):
-        verdicts.writing(template, silent, 20, "refuse")
+        verdicts.writing(template, silent, (1, 2, 3, 4, 5), settings, 0)
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -115,7 +122,7 @@ def scripted(monkeypatch, texts, finish=None):
     """Let the judge write these texts, one after the other."""
     left = iter(texts)
 
-    def generate(self, contexts, marker, most):
+    def generate(self, contexts, marker, most, temperature=0.0, seeds=()):
         made = [next(left) for _ in contexts]
         return [
             Trace(tuple(self.tokenizer.pieces([text])[0]), text, "marker" if marker in text else "end") for text in made
@@ -138,7 +145,8 @@ def test_a_run_reads_behind_every_text_and_keeps_the_texts(llama, tmp_path, monk
     rows = list(parts.traces(tmp_path))
     assert [row["text"] for row in rows] == texts
     assert run.provenance["traces"] == {
-        "end_marker": "[RESULT]", "count": 10, "ended": 10, "end": 0, "length": 0,
+        "end_marker": "[RESULT]", "sources": None, "samples": 1, "temperature": 0.0,
+        "count": 10, "ended": 10, "end": 0, "length": 0, "named": 7,
     }  # fmt: skip
     assert list(run.readings()["trace_id"]) == [row["trace_id"] for row in rows]
     assert run.provenance["noise_floor"]["max_nats"] < 1e-4
@@ -213,3 +221,237 @@ def test_a_planted_judge_cannot_write(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         lj.judge("planted:position=1,0,0,0,0", "demo", verdict="feedback", out=tmp_path / "run")
     assert store.header(tmp_path / "run") is None
+
+
+# --- several texts -------------------------------------------------------------------------------------------------
+
+
+def brute(llama, run, asked, text, item, ordering):
+    """(K,) log-probabilities of " 1" ... " 5" behind a prompt and a text, by plain forwards."""
+    tokenizer = HFTokenizer(llama[1])
+    backend = models.open_backend(models.parse(llama[0], tokenizer=llama[1], date=run.provenance["started"]))
+    query = asked.query(backend, item, ordering)
+    context = [*query.tokens.context, *tokenizer.pieces([text])[0]]
+    made = []
+    for k in range(5):
+        ids = tokenizer.pieces([f" {k + 1}"])[0]
+        with torch.inference_mode():
+            logp = llama[0](torch.tensor([context + ids])).logits[0].log_softmax(-1)
+        made.append(sum(float(logp[len(context) - 1 + d, token]) for d, token in enumerate(ids)))
+    return made
+
+
+SHARED = [f"Text {chr(97 + n)} of {'a 4' if n % 3 == 0 else 'none'}. [RESULT]" for n in range(12)]
+
+
+def test_shared_texts_are_each_read_under_all_orderings(llama, tmp_path, monkeypatch):
+    scripted(monkeypatch, SHARED)
+    run = judge(llama, tmp_path, 2, trace="shared:random:3", samples=2, temperature=0.7)
+    rows = list(parts.traces(tmp_path))
+    assert [(row["item_id"], row["sample"]) for row in rows] == [(f"item-{n // 6}", n % 2) for n in range(12)]
+    assert len({row["trace_id"] for row in rows}) == 12
+    sources = run.provenance["traces"]["sources"]
+    assert [row["source_ordering"] for row in rows] == [
+        source for _ in range(2) for source in sources for _ in range(2)
+    ]
+    assert run.logp_by_trace.shape == (2, 6, 5, 5)
+    np.testing.assert_allclose(np.exp(run.logp), np.exp(run.logp_by_trace).mean(axis=1), rtol=1e-12)
+    asked = study(tiny_models.items(2), orderings="cyclic", verdict="feedback")
+    for i, s, o in ((0, 0, 0), (1, 3, 2), (1, 5, 4)):
+        text = SHARED[i * 6 + s]
+        expected = brute(llama, run, asked, text, run.items[i], run.orderings[o])
+        np.testing.assert_allclose(run.logp_by_trace[i, s, o], expected, atol=1e-4)
+    stored = run.readings()
+    assert len(stored) == run.provenance["readings"] == 60
+    assert [name.rpartition("|")[0] for name in stored["trace_id"][:6]] == [
+        f"item-0|{','.join(map(str, source))}" for source in sources for _ in range(2)
+    ]
+    assert run.provenance["noise_floor"]["max_nats"] < 1e-4
+    again = judge(llama, tmp_path, 2, trace="shared:random:3", samples=2, temperature=0.7)
+    np.testing.assert_array_equal(again.logp_by_trace, run.logp_by_trace)
+
+
+def test_shared_texts_show_apart_what_comes_through_them(llama, tmp_path, monkeypatch):
+    scripted(monkeypatch, SHARED)
+    run = judge(llama, tmp_path, 2, trace="shared:random:3", samples=2, temperature=0.7)
+    made = summary(run)["traces"]
+    named = np.array([n % 3 == 0 for n in range(12)]).reshape(2, 6)
+    assert (made["shared"]["named"]["texts"], made["shared"]["unnamed"]["texts"]) == (named.sum(), (~named).sum())
+    assert made["named"] == named.sum()
+    q = np.exp(run.logp_by_trace - np.logaddexp.reduce(run.logp_by_trace, axis=-1, keepdims=True))
+    reading = np.array([q[~named][:, o, list(ordering.shown)].mean(axis=0) for o, ordering in enumerate(run.orderings)])
+    np.testing.assert_allclose(made["shared"]["unnamed"]["reading"], reading.mean(axis=0), atol=1e-12)
+    scores = q @ run.scores
+    spread = scores.reshape(2, 3, 2, 5).var(axis=2, ddof=1) / 2  # (I, sources, O): variance of the mean of two
+    np.testing.assert_allclose(standard_errors(run), np.sqrt(spread.sum(axis=1)) / 3, rtol=1e-9)
+    assert made["standard_error"]["max"] == pytest.approx(standard_errors(run).max())
+
+
+def test_the_effect_of_the_source_is_that_of_its_positions():
+    scores = (1, 2, 3)
+    sources = parse("cyclic", scores)
+    logits = np.array([2.0, 0.0, 0.0])  # of positions in the source; the reading ordering does nothing
+    logp = np.empty((1, 3, 6, 3))
+    for s, source in enumerate(sources):
+        logp[0, s] = np.log(np.exp(logits) / np.exp(logits).sum())[list(source.position_of)]
+    head = {"traces": {"sources": [list(source.values(scores)) for source in sources], "samples": 1}}
+    mean = np.log(np.exp(logp).mean(axis=1))
+    run = lj.Run(
+        mean,
+        np.zeros(mean.shape),
+        (lj.Item("a", {}),),
+        parse("full", scores),
+        scores,
+        provenance=head,
+        logp_by_trace=logp,
+    )
+    np.testing.assert_allclose(source_distribution(run), np.exp(logits) / np.exp(logits).sum(), atol=1e-12)
+    np.testing.assert_allclose(reading_distribution(run), np.full(3, 1 / 3), atol=1e-12)
+    with pytest.raises(lj.NotObserved, match="--trace shared"):
+        by_source(lj.Run(mean, np.zeros(mean.shape), run.items, run.orderings, scores))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 3}, "would be the same text"),
+        ({"trace": "shred"}, "unknown value of trace 'shred'. Did you mean 'shared'"),
+        ({"trace": "shared:cycli"}, "unknown design"),
+        ({"temperature": -1.0}, "temperature is -1.0"),
+        ({"verdict": "direct", "samples": 2, "temperature": 1.0}, "of judges that write"),
+        ({"verdict": "sampled", "trace": "shared"}, "no text can be shared"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_before_anything_is_opened(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        lj.judge("no/model", tiny_models.items(1), out=tmp_path / "run", **{"verdict": "feedback", **options})
+    assert not (tmp_path / "run").exists()
+
+
+def test_texts_under_moved_labels_have_names_of_their_own():
+    own = Writing("x").name("a", lj.Ordering((0, 1)), 0, (1, 2))
+    moved = Writing("x").name("a", lj.Ordering((0, 1), (1, 0)), 0, (1, 2))
+    assert own != moved
+
+
+# --- drawn texts ---------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_drawn_by_their_seeds_whatever_the_batch(llama):
+    from logitjudge.backends.hf.generate import generate
+
+    backend = models.open_backend(models.parse(llama[0], tokenizer=llama[1]))
+    contexts = [tuple(range(10, 30))] * 6
+    seeds = [1, 2, 3, 4, 5, 1]
+    several, alone = (
+        generate(backend.forward, backend.tokenizer, contexts, "", 8, budget, temperature=1.0, seeds=seeds)
+        for budget in (100_000, 1)
+    )
+    assert several == alone
+    assert several[0] == several[5]
+    assert len({trace.ids for trace in several}) == 5
+
+
+def test_tokens_are_drawn_from_the_softmax_over_the_temperature(llama):
+    from logitjudge.backends.hf.generate import generate
+
+    backend = models.open_backend(models.parse(llama[0], tokenizer=llama[1]))
+    context = tuple(range(10, 30))
+    made = generate(
+        backend.forward, backend.tokenizer, [context] * 4_000, "", 1, 200_000, temperature=2.0, seeds=range(4_000)
+    )
+    with torch.inference_mode():
+        expected = (llama[0](torch.tensor([context])).logits[0, -1].double() / 2.0).softmax(-1).numpy()
+    found = np.bincount([trace.ids[0] for trace in made if trace.ids], minlength=len(expected)) / 4_000
+    likely = expected > 0.005
+    assert likely.sum() > 10
+    errors = np.sqrt(expected * (1 - expected) / 4_000)
+    assert (np.abs(found - expected) < 4.5 * errors)[likely].all()
+
+
+# --- sampled -------------------------------------------------------------------------------------------------------
+
+
+def sampled(llama, out, texts, monkeypatch, **options):
+    scripted(monkeypatch, texts)
+    return lj.judge(
+        llama[0], tiny_models.items(2), tokenizer=llama[1], orderings="cyclic", device="cpu", out=out,
+        verdict="sampled", max_new_tokens=30, samples=3, temperature=1.0, **options,
+    )  # fmt: skip
+
+
+PICKS = [f"Fine. [RESULT] {n % 5 + 1}" for n in range(30)]
+
+
+def test_a_sampled_run_has_picks_and_no_probabilities(llama, tmp_path, monkeypatch):
+    texts = [*PICKS]
+    texts[4], texts[7] = "no score", "Well. [RESULT] 45"
+    run = sampled(llama, tmp_path, texts, monkeypatch)
+    expected = np.array([float(n % 5 + 1) for n in range(30)])
+    expected[[4, 7]] = np.nan
+    np.testing.assert_array_equal(run.picks, expected.reshape(2, 5, 3))
+    for name in ("logp", "alias_mass", "logp_by_trace", "exact"):
+        with pytest.raises(lj.NoLogProbabilities, match="--verdict sampled"):
+            getattr(run, name)
+    with pytest.raises(lj.NoLogProbabilities):
+        run.probs()
+    with pytest.raises(lj.NoLogProbabilities):
+        lj.score_position_matrix(run)
+    assert run.provenance["traces"]["failed"] == 2
+    assert [row["picked"] for row in parts.traces(tmp_path)][3:6] == [4, None, 1]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(run)).picks, run.picks)  # noqa: S301
+    np.testing.assert_array_equal(run.select([False, True]).picks, run.picks[1:])
+
+
+def test_hard_estimators_take_the_picks(llama, tmp_path, monkeypatch):
+    run = sampled(llama, tmp_path, PICKS, monkeypatch)
+    frame = run.to_frame()
+    for p in range(1, 6):
+        assert lj.position_distribution(run, "hard")[p - 1] == pytest.approx((frame["position"] == p).mean())
+    np.testing.assert_allclose(lj.debias(run, "mean_winner").score, run.picks.mean(axis=(1, 2)))
+    made = summary(run)
+    assert made["position_distribution"]["soft"] is None
+    assert made["parsed"] == {"texts": 30, "failed": 0, "share": 0.0, "items_without": []}
+    assert {row["method"] for row in made["agreement"]} <= {"mean_winner"}
+    assert made["traces"]["standard_error"]["max"] == pytest.approx((run.picks.std(axis=2, ddof=1) / np.sqrt(3)).max())
+
+
+def test_an_item_without_any_pick_has_no_score(llama, tmp_path, monkeypatch):
+    run = sampled(llama, tmp_path, ["no"] * 15 + PICKS[15:], monkeypatch)
+    scores = lj.debias(run, "mean_winner").score
+    assert np.isnan(scores).tolist() == [True, False]
+    assert summary(run)["parsed"]["items_without"] == ["item-0"]
+
+
+# --- all refused, and what was asked -------------------------------------------------------------------------------
+
+
+def test_a_run_whose_items_are_all_refused_is_finished(llama, tmp_path, monkeypatch):
+    scripted(monkeypatch, ["no end"] * 10)
+    with pytest.raises(lj.AllRefused, match="none of its items could be judged"):
+        judge(llama, tmp_path)
+    head = store.header(tmp_path)
+    assert (head["refused"], head["readings"], head["noise_floor"]) == (2, 0, None)
+    assert head["finished"]
+    with pytest.raises(lj.AllRefused):
+        judge(llama, tmp_path)
+
+
+def test_what_was_asked_has_the_text(llama, tmp_path, monkeypatch):
+    model = tiny_models.save(tmp_path / "model")
+    scripted(monkeypatch, SHARED)
+    run = lj.judge(
+        str(model), tiny_models.items(2), orderings="cyclic", device="cpu", out=tmp_path / "run", verdict="feedback",
+        trace="shared:identity", samples=2, temperature=1.0,
+    )  # fmt: skip
+    made = made_again(tmp_path / "run", "item-1", "3,4,5,1,2", trace="item-1|1,2,3,4,5|1")
+    assert made["text"].endswith(SHARED[3])
+    ids = made["context_token_ids"]
+    for k, option in enumerate(made["options"]):
+        with torch.inference_mode():
+            logp = llama[0](torch.tensor([ids + option["token_ids"]])).logits[0].log_softmax(-1)
+        expected = sum(float(logp[len(ids) - 1 + d, token]) for d, token in enumerate(option["token_ids"]))
+        assert run.logp_by_trace[1, 1, 2, k] == pytest.approx(expected, abs=1e-4)
+    assert made_again(tmp_path / "run", "item-1", "3,4,5,1,2")["trace_id"] == "item-1|1,2,3,4,5|0"
+    with pytest.raises(InputError, match="unknown trace"):
+        made_again(tmp_path / "run", "item-1", "3,4,5,1,2", trace="item-0|1,2,3,4,5|1")

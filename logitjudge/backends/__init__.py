@@ -53,8 +53,9 @@ class Trace:
 class Backend(Protocol):
     """A judge that can be read.
 
-    One that can write before it scores has ``generate(contexts, marker, most) -> list[Trace]``: greedy texts behind
-    (B,) token sequences, each up to `marker` or at most `most` tokens.
+    One that can write before it scores has ``generate(contexts, marker, most, temperature, seeds) -> list[Trace]``: texts
+    behind (B,) token sequences, each up to `marker` (to its end where that is empty) or at most `most` tokens; greedy at
+    temperature 0, else drawn with (B,) seeds.
     """
 
     tokenizer: Tokenizer | None

@@ -254,17 +254,19 @@ class VLLMJudge:
         """Read queries again without cached prefixes, each alone."""
         return Readings.join([self._alone(query) for query in queries])
 
-    def generate(self, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
-        """Greedy texts behind contexts, each up to the marker or at most so many tokens."""
-        params = self.package.SamplingParams(
-            max_tokens=most, temperature=0.0, stop=[marker], include_stop_str_in_output=True, skip_special_tokens=False
-        )
-        outputs = self._outputs(contexts, [params] * len(contexts))
-        return [self._trace(output.outputs[0], marker) for output in outputs]
+    def generate(
+        self, contexts: Sequence[Path], marker: str, most: int, temperature: float = 0.0, seeds: Sequence[int] = ()
+    ) -> list[Trace]:
+        """Texts behind contexts, each up to the marker or at most so many tokens."""
+        stop = {"stop": [marker], "include_stop_str_in_output": True} if marker else {}
+        common = {"max_tokens": most, "temperature": temperature, "skip_special_tokens": False, **stop}
+        drawn = [{"seed": seed} for seed in seeds] if temperature else [{}] * len(contexts)
+        params = [self.package.SamplingParams(**common, **each) for each in drawn]
+        return [self._trace(output.outputs[0], marker) for output in self._outputs(contexts, params)]
 
     def _trace(self, written: Any, marker: str) -> Trace:
         ids = list(written.token_ids)
-        ended = marker in self.tokenizer.decode(ids)
+        ended = bool(marker) and marker in self.tokenizer.decode(ids)
         if not ended and written.finish_reason != "length" and ids and ids[-1] in self._ends:
             ids.pop()
         finish: Any = "marker" if ended else "length" if written.finish_reason == "length" else "end"

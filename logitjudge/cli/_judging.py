@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from logitjudge.cli import _console, _progress
+from logitjudge.errors import AllRefused
 
 if TYPE_CHECKING:
     from logitjudge.run import Run
@@ -16,7 +17,7 @@ SHOWN_REFUSALS = 20
 
 
 def judged(model: str, data: str, *, out: str, **options: Any) -> Run:
-    """Call `logitjudge.judge`; Ctrl-C says what is kept and exits with 130."""
+    """Call `logitjudge.judge`; Ctrl-C says what is kept and exits with 130; with 3 where every item was refused."""
     try:
         from logitjudge import embedded
         from logitjudge.judging import judge
@@ -25,6 +26,9 @@ def judged(model: str, data: str, *, out: str, **options: Any) -> Run:
             _console.note(f"fetching the demonstration judge ({embedded.NAME}, 90 MB) once, to {file.parent}")
         with _progress.shown() as progress:
             return judge(model, data, out=out, progress=progress, **options)
+    except AllRefused as error:
+        _console.note(f"{error} All are listed in {Path(out) / 'refused.jsonl'}.")
+        raise typer.Exit(3) from error
     except KeyboardInterrupt:
         there = (Path(out) / "run.json").exists()
         kept = (

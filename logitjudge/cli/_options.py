@@ -19,13 +19,32 @@ Template = Annotated[str, typer.Option("--template", metavar="T", help="A shippe
 Backend = Annotated[str | None, typer.Option("--backend", help="hf, vllm, openai (with --base-url) or planted.")]
 Verdict = Annotated[
     str,
-    typer.Option("--verdict", help="direct: the score at once; feedback or think: the judge writes before it scores."),
+    typer.Option(
+        "--verdict",
+        help="direct: the score at once; feedback or think: the judge writes before it scores; sampled: it writes, and "
+        "the score is parsed.",
+    ),
 ]
 MaxNewTokens = Annotated[
     int, typer.Option("--max-new-tokens", metavar="N", min=1, help="Tokens of the longest text that the judge writes.")
 ]
 Unended = Annotated[
     str, typer.Option("--unended", help="A text without its end marker: 'refuse' its item, or 'close' it by force.")
+]
+Trace = Annotated[
+    str,
+    typer.Option(
+        "--trace",
+        metavar="T",
+        help="per-ordering: the judge writes under every ordering; shared[:DESIGN]: under a few (the cyclic ones), and "
+        "each text is read under all.",
+    ),
+]
+Samples = Annotated[
+    int, typer.Option("--samples", metavar="S", min=1, help="Texts for each ordering, at --temperature.")
+]
+Temperature = Annotated[
+    float, typer.Option("--temperature", metavar="T", min=0, help="Of the judge's texts; 0 is greedy.")
 ]
 Dtype = Annotated[str, typer.Option("--dtype", help="auto, bfloat16, float16 or float32.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]

@@ -58,7 +58,8 @@ def print_summary(console: Console, folder: str, summary: Json) -> None:
     """Print everything that `logitjudge.report.summary.summary` says."""
     _about(console, folder, summary)
     _numbers(console, summary, summary["scores"])
-    _noise(console, summary["noise_floor"])
+    if summary.get("parsed") is None:
+        _noise(console, summary["noise_floor"])
     if everything := summary["without_min_mass"]:
         title(console, f"=== For comparison: all {plural(everything['items'], 'item')}, without --min-mass ===")
         _numbers(console, everything, summary["scores"])
@@ -81,17 +82,61 @@ def _about(console: Console, folder: str, summary: Json) -> None:
         say(console, f"{items} left out for a mass below {summary['min_mass']:g}: {_some(summary['left_out'])}.")
     say(console, f"Verdict {summary['verdict']}: not to be compared with figures of another verdict mode.")
     if traces := summary["traces"]:
-        say(console, _texts(traces))
+        _texts(console, traces, summary.get("parsed"), len(summary["scores"]))
 
 
-def _texts(traces: Json) -> str:
-    """How the judge's texts ended. Readings behind them are exact for these texts."""
-    rest = traces["count"] - traces["ended"]
-    left = f"; {traces['length']} were too long and {traces['end']} ended without it" if rest else ""
-    return (
-        f"{traces['ended']} of {plural(traces['count'], 'text')} of the judge ended with {traces['end_marker']!r}{left}. "
-        "Each reading is exact for the text before it, not over the texts that the judge might write."
+def _texts(console: Console, traces: Json, parsed: Json | None, levels: int) -> None:
+    """How the judge's texts ended, and what the readings behind them, or the picks in them, are."""
+    drawn = f"drawn at temperature {traces['temperature']:g}" if traces["temperature"] else "greedy"
+    if "count" in traces:
+        rest = traces["count"] - traces["ended"]
+        left = f"; {traces['length']} were too long and {traces['end']} ended without it" if rest else ""
+        ended = "" if parsed else f": {traces['ended']} ended with {traces['end_marker']!r}{left}"
+        say(console, f"{plural(traces['count'], 'text')} of the judge, {drawn}{ended}; {traces['named']} name a score.")
+    if parsed:
+        lost = parsed["items_without"]
+        without = f" Of {plural(len(lost), 'item')} none could: {', '.join(lost[:FEW])}." if lost else ""
+        say(
+            console,
+            f"Scores were parsed from the texts, nothing was read: {parsed['failed']} of {parsed['texts']} "
+            f"({percent(parsed['share'])} %) could not be parsed.{without}",
+        )
+    elif traces["samples"] == 1:
+        say(console, "Each reading is exact for the text before it, not over the texts that the judge might write.")
+    else:
+        say(
+            console,
+            f"Probabilities are means over {traces['samples']} texts: each is exact for its text, their mean is an estimate.",
+        )
+    if errors := traces["standard_error"]:
+        what = "a mean pick" if parsed else "an expected score"
+        sizes = f"median {errors['median']:.2g}, largest {errors['max']:.2g} points"
+        say(console, f"Standard error of {what} over the samples: {sizes}.")
+    if shared := traces["shared"]:
+        _shared(console, traces, shared, levels)
+
+
+def _shared(console: Console, traces: Json, shared: Json, levels: int) -> None:
+    """Position distributions by the ordering that a text was written under, and by that of its reading."""
+    title(
+        console, f"Through the text, and through the reading: position distribution, % ({100 / levels:.1f}: no effect)"
     )
+    say(
+        console,
+        f"Texts were written under {plural(len(traces['sources']), 'source ordering')}, and each was read under all orderings. "
+        "source: positions in the ordering that the text was written under; reading: in that of the reading.",
+    )
+    rows = []
+    for name, label in (
+        ("all", "all texts"),
+        ("named", "texts that name a score"),
+        ("unnamed", "texts that name none"),
+    ):
+        if found := shared[name]:
+            for side in ("source", "reading"):
+                cells = found[side] or [None] * levels
+                rows.append([f"{label} ({found['texts']})" if side == "source" else "", side, *map(percent, cells)])
+    table(console, ["", "by", *_heads(levels)], rows, left=2, tight=levels > WIDE)
 
 
 def _some(rows: Sequence[Json]) -> str:
@@ -102,19 +147,25 @@ def _some(rows: Sequence[Json]) -> str:
 
 def _numbers(console: Console, numbers: Json, scores: Sequence[int]) -> None:
     _positions(console, numbers, len(scores))
-    for estimator in HEADS:
+    for estimator in _there(numbers):
         _matrix(console, numbers, estimator, len(scores))
     _costs(console, numbers, len(scores))
     if spread := numbers["cost_spread"]["soft"]:
         print_spread(console, spread, len(scores))
     _agreement(console, numbers)
-    _mass(console, numbers)
+    if numbers["mass"]:
+        _mass(console, numbers)
+
+
+def _there(numbers: Json) -> list[str]:
+    """Estimators that the run gives: a sampled run has no probabilities, so no soft ones."""
+    return [name for name in HEADS if numbers["score_position"][name] is not None]
 
 
 def _positions(console: Console, numbers: Json, levels: int) -> None:
     title(console, f"Position distribution, % ({100 / levels:.1f} everywhere: no position bias)")
     found = numbers["position_distribution"]
-    rows = [[name, *map(percent, found[name])] for name in HEADS]
+    rows = [[name, *map(percent, found[name])] for name in _there(numbers)]
     table(console, ["", *_heads(levels)], rows, tight=levels > WIDE)
 
 
@@ -142,7 +193,7 @@ def _costs(console: Console, numbers: Json, levels: int) -> None:
     title(console, f"Bias Cost of the run's orderings (0: positions do not matter; at most {2 * (levels - 1)})")
     costs, note = _listed(numbers["bias_cost"])
     partial = any(row["hard_partial"] is not None for row in costs)
-    names = ["soft", "hard", *(["hard_partial"] if partial else [])]
+    names = [*_there(numbers), *(["hard_partial"] if partial else [])]
     rows = [[ordering(row["ordering"]), *(number(row[name]) for name in names)] for row in costs]
     table(console, ["ordering", *(name.replace("_", ", ") for name in names)], rows)
     if note:
@@ -185,6 +236,9 @@ def _mass(console: Console, numbers: Json) -> None:
     if mass["low"]:
         below = plural(len(mass["low"]), "item")
         say(console, f"Warning: {below} below 50 % in some ordering: {_some(mass['low'])}. See --min-mass.")
+    if off := mass["greedy_off"]:
+        most = "at most " if off["at_most"] else ""
+        say(console, f"The most probable token begins no option in {most}{percent(off['share'])} % of the readings.")
     if mass["top_tokens"]:
         taken = ", ".join(f"{token['text']!r} {percent(token['prob'])} %" for token in mass["top_tokens"])
         say(console, f"What the judge would say instead: {taken}.")

@@ -25,6 +25,10 @@ def prompts(
     model: Annotated[
         str | None, typer.Option("--model", metavar="M", help="Where the judge is now, if it has moved.")
     ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option("--trace", metavar="ID", help="Which of the judge's texts, by trace_id; the first by default."),
+    ] = None,
     verbose: _console.Verbose = False,
 ) -> None:
     """Print the exact text and token ids of one reading.
@@ -35,7 +39,7 @@ def prompts(
     """
     from logitjudge.report.asked import asked
 
-    made = asked(folder, item, ordering, model=model)
+    made = asked(folder, item, ordering, model=model, trace=trace)
     if as_json:
         _console.print_json(made)
         return

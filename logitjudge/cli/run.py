@@ -14,6 +14,7 @@ EXAMPLES = """
   logitjudge run --model Qwen/Qwen2.5-0.5B-Instruct --data demo --out runs/q05
   logitjudge run --model ./my-model --data items.jsonl --rubric helpfulness --out runs/mine
   logitjudge run --model judge.gguf --data mt_bench:mt_bench_eval.json --limit 12 --out runs/mt
+  logitjudge run --model ./my-model --data items.jsonl --verdict feedback --trace shared --out runs/texts
   logitjudge run --model ./my-model --backend openai --base-url http://gpu:8000/v1 --data items.jsonl --out runs/far
   logitjudge run --model 'planted:position=0.8,0,0,0,0.3' --data demo --orderings full --out runs/oracle
 """
@@ -42,6 +43,9 @@ def run(
     verdict: _options.Verdict = "direct",
     max_new_tokens: _options.MaxNewTokens = 512,
     unended: _options.Unended = "refuse",
+    trace: _options.Trace = "per-ordering",
+    samples: _options.Samples = 1,
+    temperature: _options.Temperature = 0.0,
     dtype: _options.Dtype = "auto",
     device: _options.Device = "auto",
     revision: _options.Revision = None,
@@ -71,7 +75,8 @@ def run(
     """
     made = _judging.judged(
         model, data, out=out, orderings=orderings, rubric=rubric, backend=backend, template=template, verdict=verdict,
-        max_new_tokens=max_new_tokens, unended=unended, dtype=dtype, device=device, revision=revision, limit=limit,
+        max_new_tokens=max_new_tokens, unended=unended, trace=trace, samples=samples, temperature=temperature,
+        dtype=dtype, device=device, revision=revision, limit=limit,
         seed=seed, max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs),
         chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
         concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite,
@@ -83,10 +88,22 @@ def run(
 
 def _report(out: str, made: Any) -> None:
     """Say what is there now."""
-    items, orders, _ = made.logp.shape
-    counts = f"{plural(items, 'item')} x {plural(orders, 'ordering')} = {plural(items * orders, 'reading')}"
+    import numpy as np
+
+    from logitjudge.run import SampledRun
+
+    items, orders = len(made.items), len(made.orderings)
+    texts = made.picks.shape[2] if isinstance(made, SampledRun) else made.logp_by_trace.shape[1]
+    each = f" x {plural(texts, 'text')}" if texts > 1 else ""
+    what = "pick" if isinstance(made, SampledRun) else "reading"
+    total = plural(items * orders * texts, what)
+    counts = f"{plural(items, 'item')} x {plural(orders, 'ordering')}{each} = {total}"
     refused = f", {plural(len(made.refused), 'item')} refused" if made.refused else ""
     typer.echo(f"{out}: {counts}{refused}")
+    if isinstance(made, SampledRun):
+        typer.echo(f"texts from which no score could be parsed: {np.isnan(made.picks).mean():.1%}")
+        typer.echo(f"next: logitjudge show {out}")
+        return
     if not made.exact.all():
         _console.note(
             f"warning: {1 - made.exact.all(axis=-1).mean():.1%} of the readings hold upper bounds (exact = false): the server "

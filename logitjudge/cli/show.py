@@ -40,12 +40,12 @@ def show(
     Score x position matrices, position distribution, Bias Cost, mass, noise floor, and agreement with the ratings. What was
     not observed is '-', with the reason below; in JSON it is null.
     """
-    from logitjudge.report.summary import METHODS, summary
+    from logitjudge.report.summary import summary
     from logitjudge.store import load_run
 
     counted = _console.one_of("value for --aliases", aliases, ("ignore", "sum"))
     run = load_run(folder, partial=partial, aliases=counted)  # type: ignore[arg-type]  # one_of checked it
-    made = summary(run, methods=method or METHODS, min_mass=min_mass)
+    made = summary(run, methods=method, min_mass=min_mass)
     if as_json:
         _console.print_json(made)
     else:

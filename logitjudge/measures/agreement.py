@@ -44,7 +44,7 @@ class Agreement:
     items, clusters
         Rated items, and the clusters that they come from.
     unrated
-        Items without a rating; they are left out.
+        Items without a rating, or (of a sampled run) without a score; they are left out.
     note
         What to know before the number is used, or "".
     """
@@ -122,7 +122,7 @@ def agreement(run: Run, method: str = "mean_prob", *, draws: int = 1000, seed: i
     if draws < 2:
         raise InputError(f"draws is {draws}: an interval needs at least two.")
     scores = registry.load("debiasers", method).method().fit(run)(run).score
-    rated = np.flatnonzero(np.isfinite(run.ratings))
+    rated = np.flatnonzero(np.isfinite(run.ratings) & np.isfinite(scores))
     clusters = intervals.number([run.items[i].cluster for i in rated])
     pair = (scores[rated], run.ratings[rated])
     rows = []

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from logitjudge import orderings
-from logitjudge.core import FloatArray, IntArray, frozen_array
+from logitjudge.core import BoolArray, FloatArray, IntArray, frozen_array
 from logitjudge.errors import InputError, NotObserved, unknown
-from logitjudge.run import Run
+from logitjudge.run import Run, SampledRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +132,14 @@ def winners(probs: FloatArray) -> FloatArray:
     return split
 
 
-def score_position_matrix(run: Run, estimator: Estimator = "soft") -> ScorePositionMatrix:
+def picks(run: Run) -> FloatArray:
+    """(I, O, K) share with which each reading picks each score: its winner, ties split, or a sampled run's picks."""
+    return run.shares if isinstance(run, SampledRun) else winners(run.probs())
+
+
+def score_position_matrix(
+    run: Run, estimator: Estimator = "soft", *, counted: BoolArray | None = None
+) -> ScorePositionMatrix:
     """P(position | score), (K, K).
 
     Parameters
@@ -141,6 +148,8 @@ def score_position_matrix(run: Run, estimator: Estimator = "soft") -> ScorePosit
         A run with I items, O orderings and K scores.
     estimator
         "soft": mean probabilities. "hard": winners, ties split; in a balanced design the paper's Table 5.
+    counted
+        (I, O) readings that count; all by default.
 
     Returns
     -------
@@ -159,18 +168,22 @@ def score_position_matrix(run: Run, estimator: Estimator = "soft") -> ScorePosit
     """
     if estimator not in ESTIMATORS:
         raise InputError(unknown("estimator", estimator, ESTIMATORS))
-    weight = run.probs() if estimator == "soft" else winners(run.probs())  # (I, O, K)
-    by_item = weight.sum(axis=1)  # (I, K)
-    picks = by_item.sum(axis=0)
+    weight = run.probs() if estimator == "soft" else picks(run)  # (I, O, K)
     shown = orderings.counts(run.orderings) * len(run.items)  # (K, P) readings of each cell
+    if counted is not None:
+        weight = weight * counted[..., None]
+        often = np.repeat(counted.sum(axis=0)[:, None], len(run.scores), axis=1)
+        shown = _totals(often, run.shown).astype(np.int64)
+    by_item = weight.sum(axis=1)  # (I, K)
+    picked = by_item.sum(axis=0)
     values = _rows(_totals(weight.sum(axis=0), run.shown), shown)
     return ScorePositionMatrix(
         values,
         run.scores,
         estimator,
-        share=picks / max(picks.sum(), 1.0),
-        picks=picks,
-        effective_items=_or_nan(picks**2, (by_item**2).sum(axis=0), otherwise=0.0),
+        share=picked / picked.sum() if picked.any() else picked,
+        picks=picked,
+        effective_items=_or_nan(picked**2, (by_item**2).sum(axis=0), otherwise=0.0),
         reasons=_reasons(run.scores, values, shown),
     )
 

@@ -5,11 +5,13 @@ Only the judge's tokenizer is opened, never its weights; a tokenizer other than 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from logitjudge import models, orderings as designs, prompts, rubrics, store, tokens
+from logitjudge import models, orderings as designs, parts, prompts, rubrics, store, tokens, verdicts
+from logitjudge.backends import Query
 from logitjudge.core import Item, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError, unknown
 from logitjudge.prompts import Template
@@ -18,7 +20,7 @@ Json = dict[str, Any]
 HASHES = (("hash", "tokenizer_hash", "tokenizer"), ("template_hash", "chat_template_hash", "chat template"))
 
 
-def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = None) -> Json:
+def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = None, trace: str | None = None) -> Json:
     """Text and token ids of one reading.
 
     Parameters
@@ -31,13 +33,16 @@ def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = N
         Score values, first position first: ``5,4,3,2,1``.
     model
         Where the judge is now, if it is not where it was.
+    trace
+        Which of the judge's texts the reading stands behind, by its trace_id; the first by default.
 
     Returns
     -------
     dict
         ``text``, what the judge read; ``context_token_ids``, the same in tokens, up to where the options part;
         ``options``, in score order, each with ``score``, ``text`` and the ``token_ids`` that are read behind the
-        context; ``event``. Token ids are None for a judge without a tokenizer.
+        context; ``event``; ``trace_id``, where the judge wrote first. Token ids are None for a judge without a
+        tokenizer.
 
     Raises
     ------
@@ -48,11 +53,44 @@ def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = N
     head = store.header(folder)
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
-    prompt = _prompt(head, _item(folder, item), _ordering(head, ordering))
-    text, context, tails = _tokens(head, prompt, model)
+    query = _query(head, _item(folder, item), _ordering(head, ordering))
+    tokenizer = _tokenizer(head, model)
+    name = None
+    if tokenizer is not None:
+        query = replace(query, tokens=_tokens(tokenizer, query.prompt))
+        query, name = _behind(folder, head, tokenizer, query, trace)
+    prompt, found = query.prompt, query.tokens
+    plain = "\n\n".join(message.content for message in prompt.messages) + "\n" + prompt.prefill
+    tails = [None] * len(prompt.options) if found is None else [list(tail) for tail in found.tails]
     pairs = zip(head["scores"], prompt.options, tails, strict=True)
-    options = [{"score": score, "text": option, "token_ids": tail} for score, option, tail in pairs]
-    return {"text": text, "context_token_ids": context, "options": options, "event": head["event"]}
+    return {
+        "text": plain if found is None else found.text,
+        "context_token_ids": None if found is None else list(found.context),
+        "options": [{"score": score, "text": option, "token_ids": tail} for score, option, tail in pairs],
+        "event": head["event"],
+        **({} if name is None else {"trace_id": name}),
+    }
+
+
+def _behind(
+    folder: Path, head: Mapping[str, Any], tokenizer: Any, query: Query, trace: str | None
+) -> tuple[Query, str | None]:
+    """The query behind what the judge wrote, and that text's name; as it is where the judge wrote nothing, or nothing was read."""
+    how = verdicts.of_run(head, Template(**head["template"]))
+    if how is None or how.parsed:
+        if trace is not None:
+            raise InputError("this run has no readings behind texts of the judge. Leave --trace out.")
+        return query, None
+    names = [how.name(query.item.id, *source, head["scores"]) for source in how.behind(query.ordering)]
+    if trace is not None and trace not in names:
+        raise InputError(unknown("trace", trace, names))
+    name = trace or names[0]
+    rows = [row for row in parts.traces(folder) if row["trace_id"] == name]
+    if not rows:
+        raise InputError(f"the text {name!r} is not in the run: it is unfinished, or was exported without texts.")
+    placed = verdicts.place(tokenizer, query, verdicts.trace_of(rows[0]), how)
+    assert placed is not None  # items with texts that did not end are refused
+    return placed, name
 
 
 def _item(folder: Path, name: str) -> Item:
@@ -85,23 +123,15 @@ def _ordering(head: Mapping[str, Any], spec: str) -> Ordering:
     return found[0]
 
 
-def _prompt(head: Mapping[str, Any], item: Item, ordering: Ordering) -> Prompt:
+def _query(head: Mapping[str, Any], item: Item, ordering: Ordering) -> Query:
     rubric: Rubric | None = rubrics.from_dict(head["rubric"]) if head["rubric"] else item.rubric
     assert rubric is not None
-    return prompts.render(Template(**head["template"]), item, rubric, ordering)
+    return Query(item, rubric, ordering, prompts.render(Template(**head["template"]), item, rubric, ordering))
 
 
-def _tokens(
-    head: Mapping[str, Any], prompt: Prompt, model: str | None
-) -> tuple[str, list[int] | None, Sequence[list[int] | None]]:
-    """Text, context and tails; no token ids where the judge has no tokenizer."""
-    tokenizer = _tokenizer(head, model)
-    if tokenizer is None:
-        text = "\n\n".join(message.content for message in prompt.messages) + "\n" + prompt.prefill
-        return text, None, [None] * len(prompt.options)
+def _tokens(tokenizer: Any, prompt: Prompt) -> tokens.Resolved:
     text = tokenizer.render(prompt.messages, prompt.prefill)
-    found = tokens.resolve(tokenizer, text, prompt.options, prompt.close)
-    return text, list(found.context), [list(tail) for tail in found.tails]
+    return tokens.resolve(tokenizer, text, prompt.options, prompt.close)
 
 
 def _tokenizer(head: Mapping[str, Any], model: str | None) -> Any:

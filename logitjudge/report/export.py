@@ -12,7 +12,7 @@ import numpy as np
 from jinja2 import meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from logitjudge import registry, store
+from logitjudge import parts, registry, store
 from logitjudge.core import Item
 from logitjudge.errors import InputError, RunFolderError, unknown
 from logitjudge.run import Run
@@ -116,6 +116,9 @@ def without_texts(folder: str | Path, out: str | Path) -> None:
     try:
         (out / "readings").mkdir(exist_ok=True)
         shutil.copyfile(folder / "readings" / "all.parquet", out / "readings" / "all.parquet")
+        bare = [{**row, "text": "", "token_ids": []} for row in parts.traces(folder)]
+        if bare:
+            parts.write_traces(out, 0, bare)
     except OSError as error:
         raise RunFolderError(f"{out} cannot be written: {error.strerror or error}. Choose another folder.") from error
     store.write_json(out / "run.json", {**_unplaced(head), "texts": False})

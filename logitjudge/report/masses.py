@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from logitjudge.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOW = 0.5  # below, an item is listed
 THIN = 0.9  # below, on average, the tokens that took the rest are listed
@@ -23,6 +27,8 @@ def masses(run: Run) -> Json:
     dict
         ``mass``: mean and min over readings; ``low``, items with a reading below `LOW`, least first; ``top_tokens``,
         what the judge would say instead, with the mean probability over readings (only where mass is missing).
+        ``greedy_off``: share of readings whose most probable token begins no option (``at_most`` where options have
+        several tokens: their first tokens are at least as probable as they are), None where it was not stored.
         ``alias``: mean mass of other forms of the options, its ratio to theirs, a warning above `ALIAS_SHARE`.
     """
     mass = run.mass
@@ -34,6 +40,7 @@ def masses(run: Run) -> Json:
             "min": float(mass.min()),
             "low": low,
             "top_tokens": _top_tokens(run) if thin else [],
+            "greedy_off": _greedy_off(run),
         },
         "alias": _alias(run),
     }
@@ -55,13 +62,25 @@ def _alias(run: Run) -> Json:
 
 def _top_tokens(run: Run) -> list[Json]:
     """Tokens that begin no option, by mean probability over the readings, as far as they were stored."""
-    if run.loader is None:
+    if "top_tokens" not in run.loaders:
         return []
-    frame = run.readings()
-    kept = frame[frame["item_id"].isin([item.id for item in run.items])]
-    total: dict[str, float] = defaultdict(float)
-    for tokens in kept["top_tokens"]:
-        for token in tokens:
-            total[token["text"]] += math.exp(token["logp"])
+    kept = _of_items(run)
+    total = kept.assign(prob=np.exp(kept["logp"].to_numpy(float))).groupby("text")["prob"].sum()
     best = sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
-    return [{"text": text, "prob": summed / len(kept)} for text, summed in best]
+    return [{"text": text, "prob": float(summed) / math.prod(run.logp_by_trace.shape[:3])} for text, summed in best]
+
+
+def _of_items(run: Run) -> pd.DataFrame:
+    """Top tokens of the run's own items: a part of its folder's, where some were left out."""
+    frame = run.top_tokens()
+    return frame[frame["item_id"].isin([item.id for item in run.items])]
+
+
+def _greedy_off(run: Run) -> Json | None:
+    """Share of readings whose most probable token begins no option."""
+    longest = run.provenance.get("option_tokens")
+    if longest is None or "top_tokens" not in run.loaders:
+        return None
+    tokens = _of_items(run)
+    off = (tokens["rank"] == 0) & (tokens["logp"] > tokens["best_option"])
+    return {"share": float(off.sum() / run.logp_by_trace[..., 0].size), "at_most": longest > 1}

@@ -18,15 +18,16 @@ from logitjudge.errors import NotObserved
 from logitjudge.measures.agreement import agreement
 from logitjudge.measures.costs import cost_spread
 from logitjudge.measures.matrices import ESTIMATORS, ScorePositionMatrix, score_position_matrix
-from logitjudge.report import masses
-from logitjudge.run import Run
+from logitjudge.report import masses, written
+from logitjudge.run import Run, SampledRun
 
 SCHEMA_VERSION = 1
 METHODS = ("mean_prob", "mean_winner")
+OF_PICKS = ("mean_winner",)  # of a sampled run
 Json = dict[str, Any]
 
 
-def summary(run: Run, *, methods: Sequence[str] = METHODS, min_mass: float | None = None) -> Json:
+def summary(run: Run, *, methods: Sequence[str] | None = None, min_mass: float | None = None) -> Json:
     """All numbers of a run, as JSON values.
 
     Parameters
@@ -34,7 +35,7 @@ def summary(run: Run, *, methods: Sequence[str] = METHODS, min_mass: float | Non
     run
         A run with I items, O orderings and K scores.
     methods
-        Debiasers whose scores are compared with the ratings.
+        Debiasers whose scores are compared with the ratings: by default `METHODS`, of a sampled run `OF_PICKS`.
     min_mass
         Leave an item out, in all its orderings, where one of them has less mass on the options. Then
         ``without_min_mass`` holds the numbers of all items, and ``left_out`` the items that are not counted.
@@ -51,6 +52,7 @@ def summary(run: Run, *, methods: Sequence[str] = METHODS, min_mass: float | Non
     NotObserved
         No item has that much mass.
     """
+    methods = methods or (OF_PICKS if isinstance(run, SampledRun) else METHODS)
     made = {"schema_version": SCHEMA_VERSION, **_about(run), **_design(run)}
     if min_mass is None:
         return made | _numbers(run, methods) | {"min_mass": None, "left_out": [], "without_min_mass": None}
@@ -70,7 +72,6 @@ def _about(run: Run) -> Json:
         "model": asked.get("model"),
         "data": asked.get("data"),
         "verdict": head.get("verdict"),
-        "traces": head.get("traces"),
         "template": (head.get("template") or {}).get("name"),
         "event": head.get("event"),
         "backend": identity.get("backend"),
@@ -101,19 +102,39 @@ def _design(run: Run) -> Json:
 
 def _numbers(run: Run, methods: Sequence[str]) -> Json:
     """Numbers that depend on which items are counted."""
-    matrices = {estimator: score_position_matrix(run, estimator) for estimator in ("soft", "hard")}
+    there: tuple[Any, ...] = ("hard",) if isinstance(run, SampledRun) else ESTIMATORS
+    matrices = {estimator: score_position_matrix(run, estimator) for estimator in there}
+    by_estimator = {
+        "position_distribution": lambda matrix: _nulls(matrix.position_distribution()),
+        "score_position": lambda matrix: [_nulls(row) for row in matrix.values],
+        "rows": _rows,
+        "cost_spread": spread,
+    }
     return {
         "items": len(run.items),
         "clusters": len({item.cluster for item in run.items}),
-        "readings": len(run.items) * len(run.orderings),
-        "position_distribution": {name: _nulls(m.position_distribution()) for name, m in matrices.items()},
-        "score_position": {name: [_nulls(row) for row in m.values] for name, m in matrices.items()},
-        "rows": {name: _rows(m) for name, m in matrices.items()},
+        "readings": len(run.items) * len(run.orderings) * _texts(run),
+        **{
+            key: {name: of(matrices[name]) if name in matrices else None for name in ESTIMATORS}
+            for key, of in by_estimator.items()
+        },
         "bias_cost": [_costs(run, ordering, matrices) for ordering in run.orderings],
-        "cost_spread": {name: spread(m) for name, m in matrices.items()},
-        **masses.masses(run),
+        **_masses(run),
+        "traces": written.written(run),
         "agreement": [asdict(row) for method in methods for row in agreement(run, method)] if _rated(run) else [],
     }
+
+
+def _masses(run: Run) -> Json:
+    """Masses; of a sampled run, how many of its texts could be parsed."""
+    if isinstance(run, SampledRun):
+        return {"mass": None, "alias": None, "parsed": written.parsed(run)}
+    return masses.masses(run)
+
+
+def _texts(run: Run) -> int:
+    """How many texts are read, or parsed, behind each prompt."""
+    return int(run.picks.shape[2] if isinstance(run, SampledRun) else run.logp_by_trace.shape[1])
 
 
 def _rated(run: Run) -> bool:
@@ -145,7 +166,8 @@ def _rows(matrix: ScorePositionMatrix) -> list[Json]:
 def _costs(run: Run, ordering: Ordering, matrices: dict[Any, ScorePositionMatrix]) -> Json:
     """Bias Cost of one ordering; a partial hard cost is the sum over the rows that there are."""
     found = {name: _terms(matrix, ordering) for name, matrix in matrices.items()}
-    soft, hard = (float(found[name].sum()) if np.isfinite(found[name]).all() else None for name in ESTIMATORS)
+    none = np.array([np.nan])
+    soft, hard = (float(s) if np.isfinite(s := found.get(name, none).sum()) else None for name in ESTIMATORS)
     partial = float(np.nansum(found["hard"])) if hard is None and np.isfinite(found["hard"]).any() else None
     return {"ordering": _values(run, ordering), "soft": soft, "hard": hard, "hard_partial": partial}
 

@@ -160,10 +160,14 @@ class HFJudge:
             return None
         return self._harvest(queries, run_plain(self.forward, sequences(queries), 0))
 
-    def generate(self, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
-        """Greedy texts behind contexts, each up to the marker or at most so many tokens."""
+    def generate(
+        self, contexts: Sequence[Path], marker: str, most: int, temperature: float = 0.0, seeds: Sequence[int] = ()
+    ) -> list[Trace]:
+        """Texts behind contexts, each up to the marker or at most so many tokens."""
         budget = MOST["shared"][self.forward.device.type == "cuda"] * 2
-        return generate(self.forward, self.tokenizer, contexts, marker, most, budget)
+        return generate(
+            self.forward, self.tokenizer, contexts, marker, most, budget, temperature=temperature, seeds=seeds
+        )
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
         return Harvest(queries, self.tokenizer.decode).take(seen(rows)).readings()

@@ -1,4 +1,4 @@
-"""Greedy texts, in left-padded batches: each row up to its marker, its end, or the most tokens.
+"""Texts, greedy or drawn, in left-padded batches: each row up to its marker, its end, or the most tokens.
 
 The loop is our own, so that the head is the float32 one of the readings and no generation setting of a model's authors
 (a repetition penalty, say) has a part in it.
@@ -6,9 +6,10 @@ The loop is our own, so that the head is the float32 one of the readings and no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import DynamicCache
 
@@ -17,21 +18,39 @@ from logitjudge.backends.hf.forward import Forward
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.tokens import Path
 
+Choose = Callable[[torch.Tensor], torch.Tensor]
+
 
 def generate(
-    forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int, budget: int
+    forward: Forward,
+    tokenizer: HFTokenizer,
+    contexts: Sequence[Path],
+    marker: str,
+    most: int,
+    budget: int,
+    *,
+    temperature: float = 0.0,
+    seeds: Sequence[int] = (),
 ) -> list[Trace]:
     """Write behind every context.
 
     Parameters
     ----------
+    marker
+        What ends a text; "": nothing but its own end does.
     budget
         Tokens, contexts and texts together, of one batch.
+    temperature
+        0: the most probable token. Otherwise tokens are drawn from the softmax of the logits over the temperature.
+    seeds
+        (B,) seed of each text's draws, which so do not depend on the batch; needed above temperature 0.
     """
     order = sorted(range(len(contexts)), key=lambda n: len(contexts[n]))
     made: dict[int, Trace] = {}
     for batch in _batches(order, contexts, most, budget):
-        made.update(zip(batch, _written(forward, tokenizer, [contexts[n] for n in batch], marker, most), strict=True))
+        choose = _chooser(temperature, [seeds[n] for n in batch] if temperature else [])
+        texts = _written(forward, tokenizer, [contexts[n] for n in batch], marker, most, choose)
+        made.update(zip(batch, texts, strict=True))
     return [made[n] for n in range(len(contexts))]
 
 
@@ -46,7 +65,23 @@ def _batches(order: Sequence[int], contexts: Sequence[Path], most: int, budget: 
         yield batch
 
 
-def _written(forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int) -> list[Trace]:
+def _chooser(temperature: float, seeds: Sequence[int]) -> Choose:
+    """What picks the next token of each row from its (B, V) log-probabilities."""
+    if not temperature:
+        return lambda logp: logp.argmax(-1, keepdim=True)
+    draws = [np.random.default_rng(seed) for seed in seeds]
+
+    def choose(logp: torch.Tensor) -> torch.Tensor:
+        reach = (logp.double().cpu() / temperature).softmax(-1).cumsum(-1)
+        at = torch.tensor([[draw.random()] for draw in draws], dtype=torch.float64) * reach[:, -1:]
+        return torch.searchsorted(reach, at, right=True).clamp(max=reach.shape[-1] - 1).to(logp.device)
+
+    return choose
+
+
+def _written(
+    forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int, choose: Choose
+) -> list[Trace]:
     """One batch, token by token."""
     ends = end_tokens(forward.model, tokenizer)
     rows: list[list[int]] = [[] for _ in contexts]
@@ -58,7 +93,7 @@ def _written(forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path],
     for _ in range(most):
         positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         logp = forward.logp(ids, [ids.shape[1] - 1], cache, attention_mask=mask, position_ids=positions)
-        ids = logp[:, -1].argmax(-1, keepdim=True)
+        ids = choose(logp[:, -1])
         mask = torch.cat([mask, torch.ones_like(ids)], dim=-1)
         for n, token in enumerate(ids[:, 0].tolist()):
             if finish[n] is None:
@@ -73,7 +108,7 @@ def _step(row: list[int], token: int, ends: set[int], marker: str, tokenizer: HF
     if token in ends:
         return "end"
     row.append(token)
-    return "marker" if marker in tokenizer.decode(row[-len(marker) - 8 :]) else None
+    return "marker" if marker and marker in tokenizer.decode(row[-len(marker) - 8 :]) else None
 
 
 def end_tokens(model: Any, tokenizer: HFTokenizer) -> set[int]:
