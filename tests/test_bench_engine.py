@@ -37,10 +37,13 @@ class Even:
     def read(self, prompts):
         if not prompts:
             raise ValueError("no prompts")
-        return [[len(tail) * -np.log(16.0) for tail in prompt["tails"]] for prompt in prompts], 3
+        return [[len(tail) * -np.log(16.0) for tail in prompt["tails"]] for prompt in prompts], self.tokens(12, 9)
 
     def reset(self):
         self.forgotten += 1
+
+    def peak_mib(self):
+        return 25.0
 
 
 def test_every_place_is_read_once_and_neighbours_follow_each_other(worker):
@@ -56,14 +59,16 @@ def test_a_tail_is_the_sum_along_it(worker):
 
 def test_the_protocol(worker):
     engine, replies = Even(), io.StringIO()
+    engine.tokens = worker.Tokens
     asked = [{"op": "warm"}, {"op": "reset"}, {"op": "read", "prompts": PROMPTS}, {"op": "read", "prompts": []}]
     worker.serve(engine, [json.dumps(each) for each in (*asked, {"op": "jump"}, {"op": "stop"}, asked[2])], replies)
     ready, warm, reset, read, failed, unknown = map(json.loads, replies.getvalue().splitlines())
     assert ready == {"ready": True, "settings": {"vocabulary": 16}}
     assert (warm, reset, engine.forgotten) == ({}, {}, 1)
-    assert read["computed_tokens"] == 3
+    assert (read["computed_tokens"], read["hit_rate"], read["peak_mib"]) == (3, 0.75, 25.0)
     assert read["seconds"] > 0
-    assert read["peak_mib"] > 10
+    assert worker.peak_mib() > 10
+    assert os.getpid() in worker.descendants(os.getppid())
     np.testing.assert_allclose(read["logp"], [[-2.7726, -5.5452, -5.5452], [-2.7726] * 3], atol=1e-4)
     assert failed == {"error": "ValueError: no prompts"}
     assert unknown == {"error": "ValueError: unknown request 'jump'"}
@@ -76,15 +81,21 @@ def test_an_unknown_engine_is_named():
 
 
 @pytest.mark.vllm
-def test_vllm_reads_what_transformers_says(tmp_path):
+@pytest.mark.parametrize("engine", ["vllm", "vllm_server"])
+def test_vllm_reads_what_transformers_says(tmp_path, engine):
     folder = tiny_models.save(tmp_path / "model", "llama-wide")
     python = os.environ.get("LOGITJUDGE_VLLM_PYTHON", SCRIPT.parent.parent / ".venv-vllm" / "bin" / "python")
-    words = [python, SCRIPT, "--engine=vllm", f"--model={folder}", "--dtype=float32", "--device=cpu"]
+    words = [python, SCRIPT, f"--engine={engine}", f"--model={folder}", "--dtype=float32", "--device=cpu"]
     prompts = [{"context": list(range(10, 60)), "tails": [[70], [71, 72], [71, 73]]}, PROMPTS[1]]
-    asked = "".join(json.dumps(each) + "\n" for each in ({"op": "read", "prompts": prompts}, {"op": "stop"}))
+    asked = "".join(
+        json.dumps(each) + "\n" for each in ({"op": "read", "prompts": prompts}, {"op": "reset"}, {"op": "stop"})
+    )
     done = subprocess.run(words, input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    _, reply = map(json.loads, done.stdout.splitlines())
+    _, reply, reset = map(json.loads, done.stdout.splitlines())
+    assert reset == {}
+    assert reply["computed_tokens"] > 0
+    assert reply["peak_mib"] > 100
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -44,6 +44,8 @@ class Row:
         As separate prompts, and when what the prompts of an item share counts once.
     computed_tokens
         Tokens that the engine fed to the model, padding included; None where it does not say.
+    hit_rate
+        Share of the requests' prompt tokens that the engine found in its cache; None where it has none, or does not say.
     peak_mib
         Most memory of the engine's process (of the GPU, where there is one), weights included.
     max_nats
@@ -61,6 +63,7 @@ class Row:
     tokens: int
     unique_tokens: int
     computed_tokens: int | None
+    hit_rate: float | None
     peak_mib: float | None
     max_nats: float
     scaled_from: int | None
@@ -128,7 +131,7 @@ def bench(
     Parameters
     ----------
     engines
-        Of ``plain``, ``shared``, ``packed``, ``lm_eval``, ``vllm``.
+        Of ``plain``, ``shared``, ``packed``, ``lm_eval``, ``vllm``, ``vllm_server``.
     sample
         Time ``plain`` and ``lm_eval`` on so many prompts of a design, and scale; look at these for `max_nats`.
     growth
@@ -248,6 +251,7 @@ def _row(
         tokens=made.tokens,
         unique_tokens=made.unique_tokens,
         computed_tokens=None if computed is None else round(computed * factor),
+        hit_rate=answers[0].hit_rate,
         peak_mib=statistics.median(peaks) if peaks else None,
         max_nats=float(np.abs(logp - truth).max()),
         scaled_from=len(sample) if scaled else None,

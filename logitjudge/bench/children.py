@@ -25,6 +25,7 @@ FOREIGN = ROOT / "scripts" / "bench_engine.py"
 ENVIRONMENTS = {  # engine -> (environment variable, folder, what makes it)
     "lm_eval": ("LOGITJUDGE_LMEVAL_PYTHON", ".venv-lmeval", "scripts/install_lmeval.sh"),
     "vllm": ("LOGITJUDGE_VLLM_PYTHON", ".venv-vllm", "scripts/install_vllm.sh"),
+    "vllm_server": ("LOGITJUDGE_VLLM_PYTHON", ".venv-vllm", "scripts/install_vllm.sh"),
 }
 SHOWN = 2_000  # characters of a dead child's stderr
 PATIENCE = 20.0  # seconds that a child has to stop
@@ -56,9 +57,9 @@ def python(engine: str) -> Path:
 
 
 def installed() -> list[str]:
-    """Foreign engines whose environments are there."""
+    """Foreign engines whose environments are there; not the server, whose engine is vLLM's own once more."""
     found = []
-    for engine in ENVIRONMENTS:
+    for engine in ("lm_eval", "vllm"):
         with contextlib.suppress(InputError):
             python(engine)
             found.append(engine)

@@ -15,7 +15,7 @@ from logitjudge.core import FloatArray
 from logitjudge.errors import InputError, ModelError, unknown
 
 OWN = ("plain", "shared", "packed")
-FOREIGN = ("lm_eval", "vllm")
+FOREIGN = ("lm_eval", "vllm", "vllm_server")
 SLOW = ("plain", "lm_eval")  # whose time is so many times that of one prompt, so that it can be scaled
 WARM = 2  # prompts
 PREFILL = 1_024  # tokens
@@ -44,6 +44,7 @@ class Answer:
     peak_mib: float | None
     computed_tokens: int | None
     logp: FloatArray
+    hit_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Engine:
             raise WorkerError(
                 f"the engine {self.name!r} gave {logp.shape} log-probabilities for {len(prompts)} prompts, or some are not finite."
             )
-        return Answer(reply["seconds"], reply.get("peak_mib"), reply.get("computed_tokens"), logp)
+        return Answer(
+            reply["seconds"], reply.get("peak_mib"), reply.get("computed_tokens"), logp, reply.get("hit_rate")
+        )
 
     def warm(self, work: Work) -> None:
         """Let the engine do once what it does the first time only."""

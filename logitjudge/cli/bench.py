@@ -20,7 +20,7 @@ EXAMPLES = """
   logitjudge bench --model ./judge --data mt_bench:mt_bench_eval.json --engines plain,packed,vllm --sample 12
   logitjudge bench --model ./judge --data demo --engines packed --designs balanced --growth --json
 """
-COLUMNS = ("engine", "design", "seconds", "prompts/s", "unique/s", "peak MiB", "max nats", "speed-up")
+COLUMNS = ("engine", "design", "seconds", "prompts/s", "unique/s", "hits", "MiB", "max nats", "speed-up")
 
 
 def bench(
@@ -32,7 +32,9 @@ def bench(
     engines: Annotated[
         str | None,
         typer.Option(
-            "--engines", metavar="E,...", help="Of plain, shared, packed, lm_eval, vllm; those installed by default."
+            "--engines",
+            metavar="E,...",
+            help="Of plain, shared, packed, lm_eval, vllm, vllm_server; by default those installed, but the server.",
         ),
     ] = None,
     designs: Annotated[
@@ -62,9 +64,9 @@ def bench(
 ) -> None:
     """Time engines on the same prompts, side by side.
 
-    Plain prompts in batches, the shared prefix and the packed tree are ours; lm_eval and vllm run in environments of
-    their own (scripts/install_lmeval.sh, scripts/install_vllm.sh). Every figure is the median of interleaved rounds, and
-    every reading is compared with the plain forward in float32.
+    Plain prompts in batches, the shared prefix and the packed tree are ours; lm_eval, vllm and a vllm_server on this
+    machine run in environments of their own (scripts/install_lmeval.sh, scripts/install_vllm.sh). Every figure is the
+    median of interleaved rounds, and every reading is compared with the plain forward in float32.
     """
     from logitjudge import bench as benches
 
@@ -87,7 +89,9 @@ def bench(
 def _print(console: Console, found: Bench) -> None:
     _tables.table(console, COLUMNS, [_cells(row, found.speed_up(row)) for row in found.rows], left=2)
     _tables.say(
-        console, "unique/s: unique tokens a second. max nats: largest difference from plain prompts in float32."
+        console,
+        "unique/s: unique tokens a second. hits: share of prompt tokens that were found in the engine's cache. MiB: most "
+        "memory. max nats: largest difference from plain prompts in float32.",
     )
     for row in found.rows:
         if row.scaled_from:
@@ -102,8 +106,9 @@ def _print(console: Console, found: Bench) -> None:
 
 def _cells(row: Row, speed_up: float | None) -> list[str]:
     rates = [f"{count / row.seconds:,.4g}" for count in (row.prompts, row.unique_tokens)]
-    peak = number(row.peak_mib, ",.0f")
-    return [row.engine, row.design, f"{row.seconds:.4g}", *rates, peak, f"{row.max_nats:.2g}", number(speed_up, ".2f")]
+    memory, hits = number(row.peak_mib, ",.0f"), number(row.hit_rate, ".1%")
+    nats, faster = f"{row.max_nats:.2g}", number(speed_up, ".2f")
+    return [row.engine, row.design, f"{row.seconds:.4g}", *rates, hits, memory, nats, faster]
 
 
 def _print_ratios(console: Console, found: Bench) -> None:
