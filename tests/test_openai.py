@@ -74,6 +74,10 @@ class Fake:
                 self.flying -= 1
 
     def _answer(self, body):
+        if body["max_tokens"] > 1:
+            ids, finish = self.writes(body)
+            logprobs = {"tokens": [f"token_id:{token}" for token in ids], "top_logprobs": []}
+            return 200, self.change({"choices": [{"text": "x", "logprobs": logprobs, "finish_reason": finish}]}), {}
         if body["logprobs"] > self.most:
             return 400, {"error": {"message": f"more than the {self.most} allowed"}}, {}
         logp = whole(body["prompt"], self.size)
@@ -183,6 +187,77 @@ def expected(folder, run):
                 rest[path] = math.log(1 - np.exp(logp[wanted]).sum())
             rows.append(tokens.option_logp(asked.tails, step, rest))
     return np.reshape(rows, run.logp.shape)
+
+
+WRITING = f"""---
+verdicts:
+  feedback: {{marker: "[RESULT]", lead: " "}}
+  sampled: {{marker: "[RESULT]"}}
+---
+{BODY}"""
+
+
+def scripted_texts(*texts):
+    """Let a server write these texts, by the number of the text, and the ids that it writes for each."""
+    tokenizer = openai.HFTokenizer(tiny_models.tokenizer(MERGES))
+    known = {}
+
+    def writes(body):
+        n = known.setdefault(tuple(body["prompt"]), len(known)) % len(texts)
+        ids = tokenizer.pieces([texts[n]])[0]
+        return (ids, "stop") if "[RESULT]" in texts[n] else ([*ids, tokenizer.end_token], "stop")
+
+    return writes, known
+
+
+def test_a_server_writes_and_is_read_behind_its_texts(serve, ask, tmp_path):
+    texts = [f"Text {n}. [RESULT]" for n in range(6)]
+    writes, known = scripted_texts(*texts)
+    (tmp_path / "own.j2").write_text(WRITING)
+    options = {"template": tmp_path / "own.j2", "verdict": "feedback", "concurrency": 1}
+    fake = serve(writes=writes)
+    run = ask(fake, 2, **options)
+    bodies = [body for body in fake.asked if body["max_tokens"] > 1]
+    assert {(body["max_tokens"], body["temperature"], *body["stop"]) for body in bodies} == {(512, 0, "[RESULT]")}
+    assert list(run.traces()["text"]) == texts
+    tokenizer = openai.HFTokenizer(tiny_models.tokenizer(MERGES))
+    for (context, n), cell in zip(known.items(), np.ndindex(2, 3), strict=True):
+        ids = (*context, *tokenizer.pieces([texts[n]])[0])
+        logp = whole(ids, fake.size)
+        (two,) = tokenizer.pieces([" 2"])[0]
+        assert run.logp[cell][1] == pytest.approx(logp[two], abs=1e-9)
+
+
+def test_texts_of_a_server_are_drawn_by_seeds_and_end_without_their_end_token(serve, ask, tmp_path):
+    writes, _ = scripted_texts("[RESULT] 2", "no score", "[RESULT] (10)")
+    (tmp_path / "own.j2").write_text(WRITING)
+    options = {
+        "template": tmp_path / "own.j2",
+        "verdict": "sampled",
+        "concurrency": 1,
+        "samples": 2,
+        "temperature": 0.5,
+    }
+    fake = serve(writes=writes)
+    run = ask(fake, 2, **options)
+    bodies = [body for body in fake.asked if body["max_tokens"] > 1]
+    assert all("stop" not in body and body["temperature"] == 0.5 for body in bodies)
+    assert len({body["seed"] for body in bodies}) == 12
+    np.testing.assert_array_equal(run.picks[0], [[2, 2], [np.nan, np.nan], [10, 10]])
+    assert set(run.traces()["text"]) == {"[RESULT] 2", "no score", "[RESULT] (10)"}
+
+
+def test_a_server_that_writes_tokens_as_text_is_an_error(serve, ask, tmp_path):
+    writes, _ = scripted_texts("Fine. [RESULT]")
+
+    def as_text(answer):
+        if "finish_reason" in answer["choices"][0]:
+            answer["choices"][0]["logprobs"]["tokens"] = ["Fine", "."]
+        return answer
+
+    (tmp_path / "own.j2").write_text(WRITING)
+    with pytest.raises(ModelError, match="writes tokens as text"):
+        ask(serve(writes=writes, change=as_text), 1, template=tmp_path / "own.j2", verdict="feedback")
 
 
 @pytest.mark.parametrize("most", [128, 20, 5])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from logitjudge.backends import Query
+from logitjudge.backends import Query, Trace
 from logitjudge.backends._harvest import resolved
+from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.tokens import Path
 
 MOST_IDS = 128  # that vLLM takes as logprob_token_ids of one request
@@ -47,6 +48,15 @@ def requests(
             for start in range(0, len(wanted), most):
                 made.append(Request(number, path, tokens.context + path, wanted[start : start + most]))
     return made
+
+
+def trace(tokenizer: HFTokenizer, ids: Sequence[int], finish: str, marker: str, ends: Set[int]) -> Trace:
+    """What an engine wrote: tokens up to the marker, without a token that ended the text; `finish` is the engine's word."""
+    row = list(ids)
+    ended = bool(marker) and marker in tokenizer.decode(row)
+    if not ended and finish != "length" and row and row[-1] in ends:
+        row.pop()
+    return Trace(tuple(row), tokenizer.decode(row), "marker" if ended else "length" if finish == "length" else "end")
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from logitjudge.backends import Query, _http
-from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests
+from logitjudge.backends import Query, Trace, _http
+from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests, trace
 from logitjudge.backends._harvest import Harvest, resolved
 from logitjudge.backends._http import Client, Refused
 from logitjudge.backends.hf import open_tokenizer
@@ -37,6 +37,8 @@ EXTRA = {
     "min_p": 0,
 }
 ID = "token_id:"
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(slots=True)
@@ -209,19 +211,38 @@ class RemoteJudge:
         return found.take(places.items()).readings()
 
     def _answers(self, asked: Sequence[Request], extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Answers to requests, in their order; the first failure stops those that have not begun."""
+        """Answers to requests, in their order."""
         start = time.perf_counter()
+        answers = self._several(lambda request: self._ask(request, **extra), asked)
+        _count(self.served, answers, time.perf_counter() - start)
+        return answers
+
+    def generate(
+        self, contexts: Sequence[Path], marker: str, most: int, temperature: float = 0.0, seeds: Sequence[int] = ()
+    ) -> list[Trace]:
+        """Texts behind contexts, each up to the marker or at most so many tokens."""
+        stop = {"stop": [marker], "include_stop_str_in_output": True} if marker else {}
+        common = {"model": self.card["id"], **NEUTRAL, **EXTRA, **stop, "skip_special_tokens": False, "logprobs": 1}
+        drawn = [{"seed": seed} for seed in seeds] if temperature else [{}] * len(contexts)
+        bodies = [
+            {**common, "max_tokens": most, "temperature": temperature, "prompt": list(ids), **each}
+            for ids, each in zip(contexts, drawn, strict=True)
+        ]
+        ends = {token for token in [self.tokenizer.end_token] if token is not None}
+        written = self._several(lambda body: self._checked(_written, body), bodies)
+        return [trace(self.tokenizer, ids, finish, marker, ends) for ids, finish in map(_written, written)]
+
+    def _several(self, ask: Callable[[A], B], asked: Sequence[A]) -> list[B]:
+        """Answers in the order of what is asked, some in flight; the first failure stops those that have not begun."""
         pool = ThreadPoolExecutor(self.concurrency)
         try:
-            answers = list(pool.map(lambda request: self._ask(request, **extra), asked))
+            return list(pool.map(ask, asked))
         except BaseException:
             self.client.stopped.set()  # no further tries
             raise
         finally:
             pool.shutdown(cancel_futures=True)
             self.client.stopped.clear()
-        _count(self.served, answers, time.perf_counter() - start)
-        return answers
 
     def _ask(self, request: Request, **extra: Any) -> Mapping[str, Any]:
         """Answer to one request, checked; `Refused` is the server's word."""
@@ -237,9 +258,13 @@ class RemoteJudge:
             **chosen,
             **extra,
         }
+        return self._checked(_listed, body)
+
+    def _checked(self, read: Callable[[Mapping[str, Any]], Any], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A completion that `read` can read; `Refused` is the server's word."""
         answer = self.client.post("/completions", body)
         try:
-            _listed(answer)
+            read(answer)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(
                 f"the server at {self.client.url} answers with something else: {_wrong(error)}."
@@ -280,6 +305,15 @@ def _listed(answer: Mapping[str, Any]) -> dict[int, float]:
     if not all(logp <= 1e-3 for logp in listed.values()):
         raise ValueError("it gives numbers that are no log-probabilities; start vLLM with --logprobs-mode raw_logprobs")
     return {token: logp if logp > LEAST else -math.inf for token, logp in listed.items()}
+
+
+def _written(answer: Mapping[str, Any]) -> tuple[list[int], str]:
+    """Token ids that an answer has written, and how it ended. Raises as `_listed`."""
+    choice = answer["choices"][0]
+    tokens = choice["logprobs"]["tokens"]
+    if strange := [text for text in tokens if not text.startswith(ID)]:
+        raise ValueError(f"it writes tokens as text ({strange[0]!r}) and not as token ids, and texts are not unique")
+    return [int(text.removeprefix(ID)) for text in tokens], str(choice["finish_reason"])
 
 
 def _wrong(error: Exception) -> str:

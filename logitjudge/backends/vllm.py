@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from logitjudge.backends import Query, Trace
-from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests
+from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests, trace
 from logitjudge.backends._harvest import Harvest, resolved
 from logitjudge.backends.hf import open_tokenizer
 from logitjudge.backends.hf.facts import of_tokenizer
@@ -262,15 +262,8 @@ class VLLMJudge:
         common = {"max_tokens": most, "temperature": temperature, "skip_special_tokens": False, **stop}
         drawn = [{"seed": seed} for seed in seeds] if temperature else [{}] * len(contexts)
         params = [self.package.SamplingParams(**common, **each) for each in drawn]
-        return [self._trace(output.outputs[0], marker) for output in self._outputs(contexts, params)]
-
-    def _trace(self, written: Any, marker: str) -> Trace:
-        ids = list(written.token_ids)
-        ended = bool(marker) and marker in self.tokenizer.decode(ids)
-        if not ended and written.finish_reason != "length" and ids and ids[-1] in self._ends:
-            ids.pop()
-        finish: Any = "marker" if ended else "length" if written.finish_reason == "length" else "end"
-        return Trace(tuple(ids), self.tokenizer.decode(ids), finish)
+        written = [output.outputs[0] for output in self._outputs(contexts, params)]
+        return [trace(self.tokenizer, w.token_ids, w.finish_reason, marker, self._ends) for w in written]
 
     @property
     def _ends(self) -> set[int]:
