@@ -197,6 +197,11 @@ verdicts:
 {BODY}"""
 
 
+def own_template(folder):
+    (folder / "own.j2").write_text(WRITING)
+    return folder / "own.j2"
+
+
 def scripted_texts(*texts):
     """Let a server write these texts, by the number of the text, and the ids that it writes for each."""
     tokenizer = openai.HFTokenizer(tiny_models.tokenizer(MERGES))
@@ -213,8 +218,7 @@ def scripted_texts(*texts):
 def test_a_server_writes_and_is_read_behind_its_texts(serve, ask, tmp_path):
     texts = [f"Text {n}. [RESULT]" for n in range(6)]
     writes, known = scripted_texts(*texts)
-    (tmp_path / "own.j2").write_text(WRITING)
-    options = {"template": tmp_path / "own.j2", "verdict": "feedback", "concurrency": 1}
+    options = {"template": own_template(tmp_path), "verdict": "feedback", "concurrency": 1}
     fake = serve(writes=writes)
     run = ask(fake, 2, **options)
     bodies = [body for body in fake.asked if body["max_tokens"] > 1]
@@ -230,9 +234,8 @@ def test_a_server_writes_and_is_read_behind_its_texts(serve, ask, tmp_path):
 
 def test_texts_of_a_server_are_drawn_by_seeds_and_end_without_their_end_token(serve, ask, tmp_path):
     writes, _ = scripted_texts("[RESULT] 2", "no score", "[RESULT] (10)")
-    (tmp_path / "own.j2").write_text(WRITING)
     options = {
-        "template": tmp_path / "own.j2",
+        "template": own_template(tmp_path),
         "verdict": "sampled",
         "concurrency": 1,
         "samples": 2,
@@ -255,9 +258,8 @@ def test_a_server_that_writes_tokens_as_text_is_an_error(serve, ask, tmp_path):
             answer["choices"][0]["logprobs"]["tokens"] = ["Fine", "."]
         return answer
 
-    (tmp_path / "own.j2").write_text(WRITING)
     with pytest.raises(ModelError, match="writes tokens as text"):
-        ask(serve(writes=writes, change=as_text), 1, template=tmp_path / "own.j2", verdict="feedback")
+        ask(serve(writes=writes, change=as_text), 1, template=own_template(tmp_path), verdict="feedback")
 
 
 @pytest.mark.parametrize("most", [128, 20, 5])
@@ -641,6 +643,10 @@ def test_a_real_server_reads_what_transformers_reads_even_if_it_is_killed(serve,
         assert len(list((tmp_path / "run/readings").glob("part-*"))) == 2
         servers.append(Real(model, tmp_path / "second.log"))
         run = lj.judge(str(model), items, base_url=servers[1].url, **far)
+        writing = {"template": own_template(tmp_path), "verdict": "feedback", "unended": "close", "max_new_tokens": 12}
+        wrote = lj.judge(
+            str(model), items[:2], base_url=servers[1].url, **{**far, **writing, "out": tmp_path / "texts"}
+        )
     finally:
         for server in servers:
             server.kill()
@@ -653,3 +659,7 @@ def test_a_real_server_reads_what_transformers_reads_even_if_it_is_killed(serve,
     assert session["logprobs"] == {"chosen_tokens": True, "most": 128}
     assert session["server"]["version"].startswith("0.")
     assert len(run.provenance["sessions"]) == 2
+    here = lj.judge(str(model), items[:2], dtype="float32", device="cpu", **{**options, **writing})
+    assert list(wrote.traces()["text"]) == list(here.traces()["text"])
+    assert set(wrote.traces()["finish_reason"]) <= {"length", "end"}
+    assert np.abs(wrote.logp - here.logp).max() <= 1e-3

@@ -328,6 +328,17 @@ def test_more_tokens_than_a_request_takes_are_read_as_by_transformers(engine, tr
 
 @pytest.mark.vllm
 @OTHERS_WARN
+def test_texts_are_those_of_transformers_or_drawn_by_their_seeds(engine, truth):
+    contexts = [query.tokens.context for query in ten_options(truth)]
+    assert engine.generate(contexts, "[RESULT]", 12) == truth.generate(contexts, "[RESULT]", 12)
+    seeds = list(range(len(contexts)))
+    drawn = engine.generate(contexts, "", 12, 1.0, seeds)
+    assert engine.generate(contexts[:1], "", 12, 1.0, seeds[:1]) == drawn[:1]
+    assert engine.generate(contexts[:1], "", 12, 1.0, [7]) != drawn[:1]
+
+
+@pytest.mark.vllm
+@OTHERS_WARN
 def test_a_run_with_vllm_and_one_resumed(engine, wide, tmp_path, monkeypatch, capfd):
     """The readings are those of hf; what was killed goes on; hit rate and pace are in run.json and on stderr."""
     monkeypatch.setattr(models, "open_backend", lambda spec: engine)
