@@ -1,14 +1,15 @@
 """The output projection in float32.
 
-A bf16 head quantises logits until different options come out equal. A forward hook on the output embeddings computes
-the projection again in float32, casting the weight in vocabulary chunks; the model's own soft-cap, scale or bias then
-runs in float32 as well, so nothing of a model's post-processing is written again here.
+A bf16 head quantises logits until different options come out equal. Within `float32_head` the output embeddings compute
+the projection in float32, casting the weight in vocabulary chunks; the model's own soft-cap, scale or bias then runs in
+float32 as well, so nothing of a model's post-processing is written again here.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,17 +34,27 @@ def can_hook(model: Any) -> bool:
 @contextlib.contextmanager
 def float32_head(model: Any) -> Iterator[None]:
     """Within the block, the model's logits start from a float32 projection."""
-    handle = model.get_output_embeddings().register_forward_hook(_project)
+    head = model.get_output_embeddings()
+    before = vars(head).get("forward")
+    head.forward = partial(_project, head, head.forward)
     try:
         yield
     finally:
-        handle.remove()
+        if before is None:
+            del head.forward
+        else:
+            head.forward = before
 
 
-def _project(head: nn.Linear, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-    if output.dtype == torch.float32:
-        return output
-    hidden = inputs[0].float()
-    chunk = CHUNK.get(hidden.device.type, CHUNK_ELSEWHERE)
-    logits = torch.cat([hidden @ rows.float().T for rows in torch.split(head.weight, chunk)], dim=-1)
-    return logits if head.bias is None else logits + head.bias.float()
+def _project(head: nn.Linear, own: Callable[[torch.Tensor], torch.Tensor], hidden: torch.Tensor) -> torch.Tensor:
+    """(..., V) float32 logits; the head's own where these are float32 already."""
+    if hidden.dtype == head.weight.dtype == torch.float32:
+        return own(hidden)
+    hidden = hidden.to(head.weight.device, torch.float32)
+    size, width = head.weight.shape
+    logits = hidden.new_empty((*hidden.shape[:-1], size))
+    cast = hidden.new_empty((min(CHUNK.get(hidden.device.type, CHUNK_ELSEWHERE), size), width))
+    for start in range(0, size, len(cast)):
+        rows = head.weight[start : start + len(cast)]
+        logits[..., start : start + len(rows)] = hidden @ cast[: len(rows)].copy_(rows).T
+    return logits if head.bias is None else logits.add_(head.bias)
