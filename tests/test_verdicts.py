@@ -455,3 +455,31 @@ def test_what_was_asked_has_the_text(llama, tmp_path, monkeypatch):
     assert made_again(tmp_path / "run", "item-1", "3,4,5,1,2")["trace_id"] == "item-1|1,2,3,4,5|0"
     with pytest.raises(InputError, match="unknown trace"):
         made_again(tmp_path / "run", "item-1", "3,4,5,1,2", trace="item-0|1,2,3,4,5|1")
+
+
+def test_thoughts_that_give_another_score_do_not_move_the_reading(llama, tmp_path, monkeypatch):
+    model, tokenizer = llama[0], tiny_models.tokenizer()
+    tokenizer.chat_template = tiny_models.CHAT + "<think>\n"
+    thoughts = [f"It is {k}, so [RESULT] 3. The score is {k}</think>" for k in range(1, 6)]
+    scripted(monkeypatch, thoughts)
+    run = lj.judge(
+        model,
+        tiny_models.items(1),
+        tokenizer=tokenizer,
+        orderings="cyclic",
+        device="cpu",
+        out=tmp_path,
+        verdict="think",
+    )
+    assert run.provenance["traces"]["end_marker"] == "</think>"
+    wrapped = HFTokenizer(tokenizer, thinks=True)
+    backend = models.open_backend(models.parse(model, tokenizer=tokenizer, thinks=True, date=run.provenance["started"]))
+    questions = study(tiny_models.items(1), orderings="cyclic", verdict="think")
+    for o, query in enumerate(questions.queries(backend, questions.itemset.items)):
+        text = query.tokens.text + thoughts[o] + "The score is "
+        for k in range(5):
+            context, ids = wrapped.pieces([text])[0], wrapped.pieces([str(k + 1)])[0]
+            with torch.inference_mode():
+                logp = model(torch.tensor([context + ids])).logits[0].log_softmax(-1)
+            expected = sum(float(logp[len(context) - 1 + d, token]) for d, token in enumerate(ids))
+            assert run.logp[0, o, k] == pytest.approx(expected, abs=1e-4)
