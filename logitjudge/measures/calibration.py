@@ -172,7 +172,7 @@ def _log_probs(run: Run, of: Of) -> FloatArray:
 def _entropy(share: FloatArray) -> float:
     """Nats; 0 log 0 is 0."""
     there = share[share > 0]
-    return float(-(there * np.log(there)).sum())
+    return float((there * -np.log(there)).sum() + 0.0)  # a certain one has 0, not -0
 
 
 def _bins(probs: FloatArray, people: FloatArray) -> tuple[tuple[Bin, ...], float]:

@@ -21,6 +21,7 @@ from logitjudge.core import BoolArray, FloatArray, IntArray, frozen_array
 from logitjudge.measures import intervals
 from logitjudge.measures.matrices import winners
 from logitjudge.measures.ratios import central, clr
+from logitjudge.measures.swings import require_two
 from logitjudge.run import Run
 
 if TYPE_CHECKING:
@@ -148,10 +149,16 @@ def certainty(run: Run, *, draws: int = 1000, seed: int = 0) -> Certainty:
     draws, seed
         Of the bootstrap of clusters; the result does not depend on the order of the items.
 
+    Raises
+    ------
+    NotObserved
+        The run has one ordering.
+
     References
     ----------
     Claim of near ties: Zheng et al. (2023), arXiv:2306.05685, and its successors, for pairs.
     """
+    require_two(run)
     middle = central(run)
     columns = {**_nearness(run, middle), **_movement(run, middle)}
     ids = tuple(item.id for item in run.items)

@@ -44,9 +44,9 @@ class GroupBias:
     distance
         Sum over p of |P(p) - 1/K|; above 0 also by chance, and the more so the fewer items.
     movement
-        Mean over items of the standard deviation of the expected score over orderings, in score points.
+        Mean over items of the standard deviation of the expected score over orderings, in score points; None with one ordering.
     error
-        Standard error of `movement`, from means of clusters; None with one cluster.
+        Standard error of `movement`, from sums of clusters; None with one cluster.
     score
         Mean expected score over items and orderings.
     note
@@ -59,7 +59,7 @@ class GroupBias:
     clusters: int
     positions: tuple[float, ...] | None
     distance: float | None
-    movement: float
+    movement: float | None
     error: float | None
     score: float
     note: str = ""
@@ -147,7 +147,8 @@ def _row(run: Run, group: str, value: str, keep: Sequence[bool]) -> GroupBias:
     positions = score_position_matrix(part).position_distribution()
     known = bool(np.isfinite(positions).all())
     expected = part.probs() @ part.scores
-    movement, count = expected.std(axis=1), len(set(part.clusters.tolist()))
+    movement, several = expected.std(axis=1), len(run.orderings) > 1
+    count = len(set(part.clusters.tolist()))
     return GroupBias(
         group=group,
         value=value,
@@ -155,8 +156,8 @@ def _row(run: Run, group: str, value: str, keep: Sequence[bool]) -> GroupBias:
         clusters=count,
         positions=tuple(positions.tolist()) if known else None,
         distance=float(np.abs(positions - 1 / len(positions)).sum()) if known else None,
-        movement=float(movement.mean()),
-        error=_error(movement, part),
+        movement=float(movement.mean()) if several else None,
+        error=_error(movement, part) if several else None,
         score=float(expected.mean()),
         note=f"too few clusters ({count} < {FEW})" if count < FEW else "",
     )
@@ -192,7 +193,7 @@ class Reweighted:
     positions, positions_before
         (K,) soft position distribution, weighted and not; NaN where the design does not cover all cells.
     movement, movement_before
-        Mean standard deviation of the expected score over orderings, in score points.
+        Mean standard deviation of the expected score over orderings, in score points; NaN with one ordering.
     score, score_before
         Mean expected score.
     """
@@ -253,9 +254,8 @@ def reweighted(run: Run, target: Sequence[float] | None = None, *, by: By = "jud
     weights = (share / np.maximum(items, 1))[stratum] * len(stratum)
     even = np.ones(len(stratum))
     expected = run.probs() @ run.scores  # (I, O)
-    after, before = (
-        (_positions(run, w), _mean(expected.std(axis=1), w), _mean(expected.mean(axis=1), w)) for w in (weights, even)
-    )
+    spread = expected.std(axis=1) if len(run.orderings) > 1 else np.full(len(expected), np.nan)
+    after, before = ((_positions(run, w), _mean(spread, w), _mean(expected.mean(axis=1), w)) for w in (weights, even))
     return Reweighted(
         scores=run.scores,
         items=items,

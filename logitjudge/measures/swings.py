@@ -73,19 +73,21 @@ class Swings:
 
         columns = {name: list(getattr(self, name)) for name in ("low", "high", "lowest", "highest", "within_noise")}
         frame = pd.DataFrame({"item": list(self.ids), "swing": self.swing, **columns})
-        return frame.sort_values(["swing", "item"], ascending=[False, True], ignore_index=True)
+        order = np.lexsort((np.array(self.ids), -np.round(self.swing / SAME)))  # equal up to rounding: by id
+        return frame.iloc[order].reset_index(drop=True)
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False, max_rows=20))
 
 
 def swings(run: Run) -> Swings:
-    """Swing of each item, and the orderings that make it.
+    """Swing of each item, and the orderings that make it. Raises `NotObserved` with one ordering.
 
     Examples
     --------
     An item with expected scores 1.4 under 1,2 and 1.9 under 2,1 has a swing of 0.5.
     """
+    require_two(run)
     expected = run.probs() @ run.scores  # (I, O)
     first = sorted(range(len(run.orderings)), key=lambda o: run.orderings[o].shown)
     texts = [ordering_text(run, o) for o in first]
@@ -93,6 +95,12 @@ def swings(run: Run) -> Swings:
     ids = tuple(item.id for item in run.items)
     lowest, highest = (tuple(texts[o] for o in ends) for ends in (low, high))
     return Swings(ids, expected.min(axis=1), expected.max(axis=1), lowest, highest, _noise(run), len(texts))
+
+
+def require_two(run: Run) -> None:
+    """Raise `NotObserved` with a single ordering: what orderings change cannot be seen in it, and is not 0."""
+    if len(run.orderings) < 2:
+        raise NotObserved("the run has one ordering; how orderings differ needs at least two (--orderings balanced).")
 
 
 def ordering_text(run: Run, o: int) -> str:
@@ -156,7 +164,10 @@ def crossings(run: Run, thresholds: Sequence[float] | None = None) -> Crossings:
     ------
     InputError
         A threshold that is no finite number, or none.
+    NotObserved
+        The run has one ordering.
     """
+    require_two(run)
     halves = (run.scores[1:] + run.scores[:-1]) / 2
     cuts = halves if thresholds is None else np.array(list(thresholds), dtype=np.float64)
     if not len(cuts) or not np.isfinite(cuts).all():
@@ -226,8 +237,9 @@ def system_ranks(run: Run, by: str = "system") -> SystemRanks:
     Raises
     ------
     NotObserved
-        No item has that group, or all that have are of one system.
+        No item has that group, or all that have are of one system; or the run has one ordering.
     """
+    require_two(run)
     names = [item.groups.get(by) for item in run.items]
     systems = sorted({str(name) for name in names if name is not None})
     if len(systems) < 2:
