@@ -73,3 +73,9 @@ def test_unrated_items_are_left_out_and_counted():
         calibration(planted_run("", unrated_items(3)))
     with pytest.raises(InputError, match="unknown kind of distribution 'mean_prb'.*'mean_prob'"):
         calibration(planted_run("", rated_items(3), rubric=rubric_of()), "mean_prb")
+
+
+def test_a_bin_holds_its_upper_end():
+    items = [Item("a", {}, human=(1,))]
+    [only] = [row for row in calibration(run_of([[[0.5, 0.5]]], "1,2", items)).bins if row.count]
+    assert (only.low, only.high, only.hit) == (0.4, 0.5, 0.5)

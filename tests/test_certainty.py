@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from planted_runs import case_run, planted_run, rated_items, run_of, unrated_items
+from planted_runs import case_file, case_run, planted_run, rated_items, run_of, unrated_items
 from scipy import stats
 
 from logitjudge.errors import NotObserved
@@ -17,14 +17,10 @@ def at(found, movement, nearness, given=None):
 
 
 def test_an_item_that_can_be_checked_by_hand():
-    """K = 2: odds of score 2 of 9 under 1,2 and 1 under 2,1; their geometric mean is 3: probabilities 0.25 and 0.75."""
-    found = certainty(case_run([[[0.1, 0.9], [0.5, 0.5]]], [[1, 2], [2, 1]]))
-    assert found.margin == pytest.approx([0.5])
-    assert found.entropy == pytest.approx([-0.25 * np.log(0.25) - 0.75 * np.log(0.75)])
-    assert found.inside == pytest.approx([0.25])
-    assert found.points == pytest.approx([0.2])  # 1.9 and 1.5
-    assert found.flips == pytest.approx([0.25])  # the second reading is a tie
-    assert found.nats == pytest.approx([np.log(9) / 4])  # log-ratios of log(9) / 2 and 0, about their mean
+    case = case_file("certainty")
+    found = certainty(case_run(case["probs"], case["orderings"]))
+    for name in ("margin", "entropy", "inside", *MOVEMENTS):
+        np.testing.assert_allclose(getattr(found, name), case[name], atol=1e-10)
 
 
 def test_correlations_equal_scipy():
