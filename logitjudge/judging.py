@@ -299,7 +299,7 @@ def _session(head: dict[str, Any], backend: Backend, now: str) -> None:
 def _read_batches(
     folder: Path, asked: Study, backend: Backend, head: dict[str, Any], how: Writing | None, report: Report
 ) -> None:
-    done = parts.done(folder)
+    done = parts.done(folder, written=how is not None)
     ready = read = 0
     total, orders = head["items"] - head["refused"], len(asked.orderings) * (how.texts if how else 1)
     report(Progress(0, total, 0, total * orders))

@@ -161,9 +161,10 @@ def _parts(folder: Path, kind: str, number: str = "*") -> list[Path]:
     return sorted((folder / kind).glob(f"part-{number}.parquet"))
 
 
-def done(folder: Path) -> set[int]:
-    """Numbers of the batches that are stored."""
-    return {int(part.stem.removeprefix("part-")) for part in _parts(folder, READINGS)}
+def done(folder: Path, written: bool = False) -> set[int]:
+    """Numbers of the batches that are stored; `written`: with their texts."""
+    found = [{int(part.stem.removeprefix("part-")) for part in _parts(folder, kind)} for kind in (READINGS, TEXTS)]
+    return found[0] & found[1] if written else found[0]
 
 
 def _tables(folder: Path) -> Iterator[pa.Table]:
@@ -195,9 +196,13 @@ def _as_written(path: Path, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Tabl
 
 def damaged(path: Path, reason: object) -> RunFolderError:
     """Say which file is damaged, and what to do."""
-    return RunFolderError(
-        f"{path} is damaged: {reason}. Move it away and run the same command again: only its readings are read anew."
-    )
+    advice = "Move it away and run the same command again: only its readings are read anew"
+    if path.parent.name == TEXTS:
+        advice = (
+            "Move it away and run the same command again: an unfinished run writes its texts anew and reads them; a finished "
+            "one needs --overwrite for that, and what does not need its texts can be shown without them"
+        )
+    return RunFolderError(f"{path} is damaged: {reason}. {advice}.")
 
 
 def items(folder: Path) -> set[str]:

@@ -161,7 +161,7 @@ def _size(queries: Sequence[Query], most: int | None, room: int) -> Size:
 
 def _fitting(query: Query, most: int | None, room: int) -> int:
     if most is not None and query.length + room > most:
-        text = f" and its text up to {room}" if room else ""
+        text = f" and its text up to {room} (--max-new-tokens)" if room else ""
         raise _Refused(f"the prompt has {query.length} tokens{text}, the judge takes {most}; prompts are never cut")
     return query.length
 

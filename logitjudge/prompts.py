@@ -3,9 +3,8 @@
 Front matter: ``system``, ``prefill``, ``level_line`` (variables score, text, option), ``criterion_line`` (variable
 criterion), ``close``; for judges that write before they score, ``marker``, which ends their text, and ``lead``, which
 stands between it and an option (under ``think``, ``prefill`` is put behind the marker); ``verdicts:`` maps a verdict mode
-to other values of these (without one for ``sampled``, the score is parsed from the beginning of the answer). Variables of the
-body: the item's fields, ``criterion``, ``criterion_line``, ``levels`` (in shown order; printed, they are the level lines),
-``verdict``.
+to other values of these. Variables of the body: the item's fields, ``criterion``, ``criterion_line``, ``levels`` (in shown
+order; printed, they are the level lines), ``verdict``.
 """
 
 from __future__ import annotations

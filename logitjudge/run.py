@@ -277,7 +277,8 @@ class SampledRun(Run):
         if name in ("logp", "alias_mass", "exact", "logp_by_trace"):
             raise NoLogProbabilities(
                 "this run was sampled (--verdict sampled): it holds the scores that were parsed from texts (run.picks), and no "
-                "probabilities. Read them with --verdict feedback, or use what takes picks: the hard estimators and mean_winner."
+                "probabilities. Read them with --verdict feedback, or use what takes picks: the hard estimators and mean_winner "
+                "(--method mean_winner)."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -290,6 +291,12 @@ class SampledRun(Run):
         """(I, O, K) share of each score among the S texts; what is left of 1 could not be parsed."""
         shares: FloatArray = (self.picks[..., None] == self.scores).mean(axis=2)
         return shares
+
+    @property
+    def parsed(self) -> FloatArray:
+        """(I, O) share of the S texts from which a score could be parsed."""
+        parsed: FloatArray = np.isfinite(self.picks).mean(axis=2)
+        return parsed
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.picks.shape))

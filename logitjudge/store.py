@@ -19,7 +19,7 @@ import numpy as np
 
 from logitjudge import parts, rubrics
 from logitjudge.core import Item, Ordering
-from logitjudge.errors import AllRefused, NotExact, RunFolderError, RunIncomplete
+from logitjudge.errors import AllRefused, NoLogProbabilities, NotExact, RunFolderError, RunIncomplete
 from logitjudge.parts import writing
 from logitjudge.run import Run, SampledRun
 
@@ -201,6 +201,10 @@ def load_run(
             f"the run in {folder} was read from a server that gave only its most probable tokens: the mass of aliases "
             'outside them is not known. Leave --aliases sum (aliases="sum") out.'
         )
+    if aliases == "sum" and head["verdict"] == "sampled":
+        raise NoLogProbabilities(
+            f"the run in {folder} was sampled: it has no probabilities of aliases. Leave --aliases sum out."
+        )
     items, refused = read_items(folder), refusals(folder)
     if head["finished"] is not None:
         parts.drop(folder)  # a kill may have left some
@@ -219,6 +223,8 @@ def load_run(
         kept, made = _made(folder, head, items, orderings)
         if head["finished"] is not None and len(kept) != len(items) - len(refused):
             raise ValueError(f"{len(items) - len(refused) - len(kept)} items lack readings")
+    except RunFolderError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         whole = folder / "readings" / "all.parquet"
         raise parts.damaged(

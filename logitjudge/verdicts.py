@@ -26,6 +26,7 @@ from logitjudge.tokens import Path, Resolved, Tokenizer, aliases, common_prefix
 
 REASONING = FilePath(__file__).parent / "data" / "reasoning.yaml"
 OWN, SHARED = "per-ordering", "shared"
+USUAL = {"max_new_tokens": 512, "unended": "refuse", "trace": OWN, "samples": 1, "temperature": 0.0}
 Unended = Literal["refuse", "close"]
 
 
@@ -98,11 +99,17 @@ def settings(template: Template, scores: Sequence[int], asked: Mapping[str, Any]
     """
     samples, temperature = asked["samples"], asked["temperature"]
     if not template.writes:
-        if asked["trace"] != OWN or samples != 1 or temperature:
+        if strange := [name for name, usual in USUAL.items() if asked[name] != usual]:
             raise InputError(
-                "trace, samples and temperature are of judges that write. Use --verdict feedback, think or sampled with them."
+                f"{strange[0]} is of judges that write, and with --verdict direct they do not. Leave it out, or use --verdict "
+                "feedback, think or sampled."
             )
         return None
+    if template.verdict != "think" and not template.marker:
+        raise InputError(
+            f"template {template.name!r} does not say what stands before the score of a judge that writes. Give it a marker "
+            f"(front matter, verdicts: {{{template.verdict}: {{marker: ...}}}}), or use --verdict direct."
+        )
     if asked["unended"] not in get_args(Unended):
         raise InputError(unknown("value of unended", asked["unended"], get_args(Unended)))
     if asked["max_new_tokens"] < 1:
@@ -116,6 +123,10 @@ def settings(template: Template, scores: Sequence[int], asked: Mapping[str, Any]
             f"at temperature 0 all {samples} samples would be the same text. Give --temperature, such as 0.7."
         )
     _sources(asked["trace"], scores, seed)
+    if template.verdict == "sampled" and asked["unended"] != USUAL["unended"]:
+        raise InputError(
+            "--verdict sampled parses the text as it is, and puts no marker behind it. Leave --unended out."
+        )
     if template.verdict == "sampled" and asked["trace"] != OWN:
         raise InputError(
             "--verdict sampled parses each text and reads nothing, so no text can be shared. Leave --trace out."
@@ -151,7 +162,7 @@ def writing(
         )
     parsed = template.verdict == "sampled"
     return Writing(
-        template.marker if template.marker or parsed else _reasoning(backend),
+        template.marker or _reasoning(backend),
         template.lead,
         template.prefill if template.verdict == "think" else "",
         asked["max_new_tokens"],
@@ -199,7 +210,7 @@ def _reasoning(backend: Backend) -> str:
             return str(row["marker"])
     raise InputError(
         "nothing in the chat template says what ends this judge's thoughts. Give the template a marker "
-        "(verdicts: {think: {marker: ...}}), or use --verdict direct or feedback."
+        "(front matter, verdicts: {think: {marker: ...}}), or use --verdict direct or feedback."
     )
 
 
@@ -218,7 +229,7 @@ def _seed(seed: int, name: str) -> int:
 
 def parsed(query: Query, trace: Trace, writing: Writing) -> int | None:
     """Score index that a text picks, or None."""
-    return picks.pick(trace.text, query.prompt.options, writing.marker)
+    return picks.pick(trace.text, query.prompt.options, writing.marker, cut=trace.finish == "length")
 
 
 def place(tokenizer: Tokenizer, query: Query, trace: Trace, writing: Writing) -> Query | None:

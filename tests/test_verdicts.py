@@ -8,8 +8,8 @@ import tiny_models
 import torch
 
 import logitjudge as lj
-from logitjudge import models, parts, store, verdicts
-from logitjudge.backends import Trace
+from logitjudge import models, parts, store, texts as texts_of, verdicts
+from logitjudge.backends import Trace, _asked
 from logitjudge.backends.hf import HFJudge
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.errors import InputError, OptionError
@@ -139,14 +139,14 @@ def judge(llama, out, count=2, **options):
 
 
 def test_a_run_reads_behind_every_text_and_keeps_the_texts(llama, tmp_path, monkeypatch):
-    texts = [f"Text {n}, it says [RES] {n % 3}. [RESULT]" for n in range(10)]
+    texts = [f"Text {n}, I give it [RES] {n % 3}. [RESULT]" for n in range(10)]
     scripted(monkeypatch, texts)
     run = judge(llama, tmp_path)
     rows = list(parts.traces(tmp_path))
     assert [row["text"] for row in rows] == texts
     assert run.provenance["traces"] == {
         "end_marker": "[RESULT]", "sources": None, "samples": 1, "temperature": 0.0,
-        "count": 10, "ended": 10, "end": 0, "length": 0, "named": 7,
+        "count": 10, "ended": 10, "end": 0, "length": 0, "named": 6,
     }  # fmt: skip
     assert list(run.readings()["trace_id"]) == [row["trace_id"] for row in rows]
     assert run.provenance["noise_floor"]["max_nats"] < 1e-4
@@ -183,16 +183,12 @@ def test_closed_by_force_it_is_read_and_counted(llama, tmp_path, monkeypatch):
     assert run.provenance["traces"]["ended"] == 9
 
 
-def test_a_resumed_run_writes_no_text_twice(llama, tmp_path, monkeypatch):
-    texts = [f"Text {n} [RESULT]" for n in range(15)]
-    scripted(monkeypatch, texts)
-    whole = judge(llama, tmp_path / "whole", 3, max_batch_tokens=1)
-    scripted(monkeypatch, texts)
-    read = HFJudge.read
-    calls = []
+def cut(llama, out, monkeypatch, batches):
+    """A run that is interrupted when so many batches were read."""
+    read, calls = HFJudge.read, []
 
     def stopped(self, queries, budget):
-        if len(calls) == 1:
+        if len(calls) == batches:
             raise KeyboardInterrupt
         calls.append(1)
         return read(self, queries, budget)
@@ -200,7 +196,15 @@ def test_a_resumed_run_writes_no_text_twice(llama, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(HFJudge, "read", stopped)
         with pytest.raises(KeyboardInterrupt):
-            judge(llama, tmp_path / "cut", 3, max_batch_tokens=1)
+            judge(llama, out, 3, max_batch_tokens=1)
+
+
+def test_a_resumed_run_writes_no_text_twice(llama, tmp_path, monkeypatch):
+    texts = [f"Text {n} [RESULT]" for n in range(15)]
+    scripted(monkeypatch, texts)
+    whole = judge(llama, tmp_path / "whole", 3, max_batch_tokens=1)
+    scripted(monkeypatch, texts)
+    cut(llama, tmp_path / "cut", monkeypatch, 1)
     assert len(list(parts.traces(tmp_path / "cut"))) == 10  # those of the second batch were stored before it was read
     run = judge(llama, tmp_path / "cut", 3, max_batch_tokens=1)
     np.testing.assert_array_equal(run.logp, whole.logp)
@@ -241,7 +245,7 @@ def brute(llama, run, asked, text, item, ordering):
     return made
 
 
-SHARED = [f"Text {chr(97 + n)} of {'a 4' if n % 3 == 0 else 'none'}. [RESULT]" for n in range(12)]
+SHARED = [f"Text {chr(97 + n)} gives {'a 4' if n % 3 == 0 else 'no score'}. [RESULT]" for n in range(12)]
 
 
 def test_shared_texts_are_each_read_under_all_orderings(llama, tmp_path, monkeypatch):
@@ -278,13 +282,32 @@ def test_shared_texts_show_apart_what_comes_through_them(llama, tmp_path, monkey
     named = np.array([n % 3 == 0 for n in range(12)]).reshape(2, 6)
     assert (made["shared"]["named"]["texts"], made["shared"]["unnamed"]["texts"]) == (named.sum(), (~named).sum())
     assert made["named"] == named.sum()
-    q = np.exp(run.logp_by_trace - np.logaddexp.reduce(run.logp_by_trace, axis=-1, keepdims=True))
-    reading = np.array([q[~named][:, o, list(ordering.shown)].mean(axis=0) for o, ordering in enumerate(run.orderings)])
-    np.testing.assert_allclose(made["shared"]["unnamed"]["reading"], reading.mean(axis=0), atol=1e-12)
-    scores = q @ run.scores
-    spread = scores.reshape(2, 3, 2, 5).var(axis=2, ddof=1) / 2  # (I, sources, O): variance of the mean of two
-    np.testing.assert_allclose(standard_errors(run), np.sqrt(spread.sum(axis=1)) / 3, rtol=1e-9)
+    p = np.exp(run.logp_by_trace)
+    mean = np.array([p[i, ~named[i]].mean(axis=0) for i in range(2)])  # over the item's texts
+    q = mean / mean.sum(axis=-1, keepdims=True)
+    reading = [q[:, o, list(ordering.shown)].mean(axis=0) for o, ordering in enumerate(run.orderings)]
+    np.testing.assert_allclose(made["shared"]["unnamed"]["reading"], np.mean(reading, axis=0), atol=1e-12)
+    assert made["shared"]["all"]["reading"] == summary(run)["position_distribution"]["soft"]
     assert made["standard_error"]["max"] == pytest.approx(standard_errors(run).max())
+
+
+def test_the_standard_error_is_that_of_the_score_that_is_reported():
+    """Against the spread of the ratio over many draws of S texts of unequal mass."""
+    rng = np.random.default_rng(0)
+    texts, draws = 40, 2_000
+    mass = rng.uniform(0.05, 0.95, (draws, texts))
+    share = np.clip(
+        0.2 + 0.6 * mass + rng.normal(0, 0.1, (draws, texts)), 0.01, 0.99
+    )  # of score 2; it goes with the mass
+    p = np.stack([mass * (1 - share), mass * share], axis=-1)[:, :, None, :]
+    logp = np.log(p)
+    items = tuple(lj.Item(f"i{n}", {}) for n in range(draws))
+    head = {"traces": {"sources": None, "samples": texts}}
+    mean = np.log(p.mean(axis=1))
+    fields = {"provenance": head, "logp_by_trace": logp}
+    run = lj.Run(mean, np.zeros(mean.shape), items, parse("identity", (1, 2)), (1, 2), **fields)
+    spread = lj.debias(run).score.std()
+    assert np.sqrt((standard_errors(run) ** 2).mean()) == pytest.approx(spread, rel=0.06)
 
 
 def test_the_effect_of_the_source_is_that_of_its_positions():
@@ -320,6 +343,8 @@ def test_the_effect_of_the_source_is_that_of_its_positions():
         ({"temperature": -1.0}, "temperature is -1.0"),
         ({"verdict": "direct", "samples": 2, "temperature": 1.0}, "of judges that write"),
         ({"verdict": "sampled", "trace": "shared"}, "no text can be shared"),
+        ({"verdict": "sampled", "unended": "close"}, "Leave --unended out"),
+        ({"verdict": "direct", "max_new_tokens": 7}, "max_new_tokens is of judges that write"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_before_anything_is_opened(tmp_path, options, message):
@@ -411,7 +436,7 @@ def test_hard_estimators_take_the_picks(llama, tmp_path, monkeypatch):
     np.testing.assert_allclose(lj.debias(run, "mean_winner").score, run.picks.mean(axis=(1, 2)))
     made = summary(run)
     assert made["position_distribution"]["soft"] is None
-    assert made["parsed"] == {"texts": 30, "failed": 0, "share": 0.0, "items_without": []}
+    assert made["parsed"] == {"texts": 30, "failed": 0, "share": 0.0, "by_ordering": [0.0] * 5, "items_without": []}
     assert {row["method"] for row in made["agreement"]} <= {"mean_winner"}
     assert made["traces"]["standard_error"]["max"] == pytest.approx((run.picks.std(axis=2, ddof=1) / np.sqrt(3)).max())
 
@@ -483,3 +508,97 @@ def test_thoughts_that_give_another_score_do_not_move_the_reading(llama, tmp_pat
                 logp = model(torch.tensor([context + ids])).logits[0].log_softmax(-1)
             expected = sum(float(logp[len(context) - 1 + d, token]) for d, token in enumerate(ids))
             assert run.logp[0, o, k] == pytest.approx(expected, abs=1e-4)
+
+
+# --- what must not pass --------------------------------------------------------------------------------------------
+
+
+def test_texts_that_cannot_be_parsed_make_no_position_bias():
+    """Every score equally often wherever it stands, but nothing to parse under one ordering, and less under another."""
+    orderings = parse("cyclic", (1, 2, 3))
+    picks = np.tile(np.array([1.0, 2.0, 3.0]), (30, 3, 2))
+    picks[:, 1, ::2] = np.nan
+    run = lj.SampledRun(picks, tuple(lj.Item(f"i{n}", {}) for n in range(30)), orderings, (1, 2, 3))
+    kept = np.isfinite(picks[:, 1]).sum(axis=0) > 0
+    assert 0 < kept.sum() < len(kept)
+    matrix = lj.score_position_matrix(run, "hard")
+    parsed = np.isfinite(picks).sum(axis=(0, 2))
+    for k in range(3):
+        cells = [
+            (picks[:, [o for o in range(3) if orderings[o].position_of[k] == p]] == k + 1).sum()
+            / parsed[[o for o in range(3) if orderings[o].position_of[k] == p]].sum()
+            for p in range(3)
+        ]
+        np.testing.assert_allclose(matrix.values[k], np.array(cells) / np.sum(cells))
+    picks[:, 1] = np.nan
+    blind = lj.score_position_matrix(lj.SampledRun(picks, run.items, orderings, (1, 2, 3)), "hard")
+    assert np.isnan(blind.values).all()
+    assert all("never shown" in reason for reason in blind.reasons)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "front"),
+    [("feedback", "system: x"), ("sampled", "system: x"), ("feedback", "verdicts: {feedback: {lead: x}}")],
+)
+def test_a_template_without_a_marker_is_refused(tmp_path, verdict, front):
+    (tmp_path / "own.j2").write_text(f"---\n{front}\n---\n{{{{ instruction }}}} {{{{ levels }}}}")
+    with pytest.raises(InputError, match="does not say what stands before the score"):
+        lj.judge("no/model", tiny_models.items(1), out=tmp_path / "run", verdict=verdict, template=tmp_path / "own.j2")
+
+
+def test_a_text_ends_with_the_token_that_completes_its_marker():
+    tokenizer = HFTokenizer(tiny_models.tokenizer())
+    ids = tokenizer.pieces(["Fine. [RESULT] 4"])[0]
+    made = _asked.trace(tokenizer, ids, "stop", "[RESULT]", set())
+    assert (made.text, made.finish) == ("Fine. [RESULT]", "marker")
+
+
+def test_the_least_temperature_is_greedy(llama):
+    backend = models.open_backend(models.parse(llama[0], tokenizer=llama[1]))
+    contexts = [tuple(range(10, 30))]
+    greedy = backend.generate(contexts, "", 4)
+    assert backend.generate(contexts, "", 4, 1e-310, [3]) == greedy
+
+
+def test_lost_texts_are_written_and_read_anew(llama, tmp_path, monkeypatch):
+    texts = [f"Text {chr(97 + n)} [RESULT]" for n in range(15)]
+    scripted(monkeypatch, texts)
+    whole = judge(llama, tmp_path / "whole", 3, max_batch_tokens=1)
+    scripted(monkeypatch, texts)
+    cut(llama, tmp_path / "cut", monkeypatch, 2)
+    (tmp_path / "cut/traces/part-000001.parquet").unlink()
+    scripted(monkeypatch, texts[5:10])
+    run = judge(llama, tmp_path / "cut", 3, max_batch_tokens=1)
+    np.testing.assert_array_equal(run.logp, whole.logp)
+    assert list(run.traces()["text"]) == texts
+
+
+def test_a_shared_run_without_its_texts_is_shown_without_what_they_say(llama, tmp_path, monkeypatch):
+    scripted(monkeypatch, SHARED)
+    run = judge(llama, tmp_path, 2, trace="shared:random:3", samples=2, temperature=0.7)
+    (tmp_path / "traces/part-000000.parquet").unlink()
+    made = summary(lj.load_run(tmp_path))["traces"]
+    assert (made["shared"]["named"], made["shared"]["unnamed"]) == (None, None)
+    assert made["shared"]["all"] == summary(run)["traces"]["shared"]["all"]
+
+
+def test_aliases_are_not_ignored_silently(llama, tmp_path, monkeypatch):
+    scripted(monkeypatch, SHARED)
+    judge(llama, tmp_path / "shared", 2, trace="shared:random:3", samples=2, temperature=0.7)
+    made = summary(lj.load_run(tmp_path / "shared", aliases="sum"))["traces"]
+    assert (made["shared"], made["standard_error"]) == (None, None)
+    sampled(llama, tmp_path / "sampled", PICKS, monkeypatch)
+    with pytest.raises(lj.NoLogProbabilities, match="aliases"):
+        lj.load_run(tmp_path / "sampled", aliases="sum")
+
+
+def test_what_was_asked_of_a_text_without_its_end_is_one_message(llama, tmp_path, monkeypatch):
+    model = tiny_models.save(tmp_path / "model")
+    scripted(monkeypatch, ["no end"] * 5)
+    monkeypatch.setattr(texts_of, "ended", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        lj.judge(
+            str(model), tiny_models.items(1), orderings="cyclic", device="cpu", out=tmp_path / "run", verdict="feedback"
+        )
+    with pytest.raises(InputError, match="did not reach"):
+        made_again(tmp_path / "run", "item-0", "3,4,5,1,2")

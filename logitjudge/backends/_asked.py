@@ -54,6 +54,8 @@ def trace(tokenizer: HFTokenizer, ids: Sequence[int], finish: str, marker: str, 
     """What an engine wrote: tokens up to the marker, without a token that ended the text; `finish` is the engine's word."""
     row = list(ids)
     ended = bool(marker) and marker in tokenizer.decode(row)
+    while ended and marker in tokenizer.decode(row[:-1]):  # a step of several tokens may go on behind it
+        row.pop()
     if not ended and finish != "length" and row and row[-1] in ends:
         row.pop()
     return Trace(tuple(row), tokenizer.decode(row), "marker" if ended else "length" if finish == "length" else "end")

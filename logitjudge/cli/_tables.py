@@ -58,7 +58,7 @@ def print_summary(console: Console, folder: str, summary: Json) -> None:
     """Print everything that `logitjudge.report.summary.summary` says."""
     _about(console, folder, summary)
     _numbers(console, summary, summary["scores"])
-    if summary.get("parsed") is None:
+    if summary.get("parsed") is None and summary["finished"] is not None:
         _noise(console, summary["noise_floor"])
     if everything := summary["without_min_mass"]:
         title(console, f"=== For comparison: all {plural(everything['items'], 'item')}, without --min-mass ===")
@@ -91,15 +91,18 @@ def _texts(console: Console, traces: Json, parsed: Json | None, levels: int) -> 
     if "count" in traces:
         rest = traces["count"] - traces["ended"]
         left = f"; {traces['length']} were too long and {traces['end']} ended without it" if rest else ""
-        ended = "" if parsed else f": {traces['ended']} ended with {traces['end_marker']!r}{left}"
-        say(console, f"{plural(traces['count'], 'text')} of the judge, {drawn}{ended}; {traces['named']} name a score.")
+        ended = f"{traces['ended']} ended with {traces['end_marker']!r}{left}; {traces['named']} name a score before it"
+        if parsed:
+            ended = f"{traces['length']} were cut at the most tokens"
+        say(console, f"{plural(traces['count'], 'text')} of the judge, {drawn}: {ended}.")
     if parsed:
         lost = parsed["items_without"]
         without = f" Of {plural(len(lost), 'item')} none could: {', '.join(lost[:FEW])}." if lost else ""
         say(
             console,
             f"Scores were parsed from the texts, nothing was read: {parsed['failed']} of {parsed['texts']} "
-            f"({percent(parsed['share'])} %) could not be parsed.{without}",
+            f"({percent(parsed['share'])} %) could not be parsed, by ordering "
+            f"{percent(min(parsed['by_ordering']))} to {percent(max(parsed['by_ordering']))} %.{without}",
         )
     elif traces["samples"] == 1:
         say(console, "Each reading is exact for the text before it, not over the texts that the judge might write.")

@@ -133,7 +133,10 @@ def winners(probs: FloatArray) -> FloatArray:
 
 
 def picks(run: Run) -> FloatArray:
-    """(I, O, K) share with which each reading picks each score: its winner, ties split, or a sampled run's picks."""
+    """(I, O, K) share with which each reading picks each score: its winner, ties split, or a sampled run's picks.
+
+    Of a sampled run, what is left of 1 is the share of texts from which no score could be parsed (``run.parsed``).
+    """
     return run.shares if isinstance(run, SampledRun) else winners(run.probs())
 
 
@@ -169,11 +172,9 @@ def score_position_matrix(
     if estimator not in ESTIMATORS:
         raise InputError(unknown("estimator", estimator, ESTIMATORS))
     weight = run.probs() if estimator == "soft" else picks(run)  # (I, O, K)
-    shown = orderings.counts(run.orderings) * len(run.items)  # (K, P) readings of each cell
-    if counted is not None:
-        weight = weight * counted[..., None]
-        often = np.repeat(counted.sum(axis=0)[:, None], len(run.scores), axis=1)
-        shown = _totals(often, run.shown).astype(np.int64)
+    often = _counted(run, counted)  # (I, O)
+    weight = weight if counted is None else weight * counted[..., None]
+    shown = _totals(np.repeat(often.sum(axis=0)[:, None], len(run.scores), axis=1), run.shown)  # readings of each cell
     by_item = weight.sum(axis=1)  # (I, K)
     picked = by_item.sum(axis=0)
     values = _rows(_totals(weight.sum(axis=0), run.shown), shown)
@@ -186,6 +187,12 @@ def score_position_matrix(
         effective_items=_or_nan(picked**2, (by_item**2).sum(axis=0), otherwise=0.0),
         reasons=_reasons(run.scores, values, shown),
     )
+
+
+def _counted(run: Run, counted: BoolArray | None) -> FloatArray:
+    """(I, O) how much of each reading counts: of a sampled run, the texts from which a score could be parsed."""
+    whole = run.parsed if isinstance(run, SampledRun) else np.ones((len(run.items), len(run.orderings)))
+    return whole if counted is None else whole * counted
 
 
 def position_distribution(run: Run, estimator: Estimator = "soft") -> FloatArray:
@@ -213,7 +220,7 @@ def _totals(by_ordering: FloatArray, shown: IntArray) -> FloatArray:
     return total
 
 
-def _rows(total: FloatArray, shown: IntArray) -> FloatArray:
+def _rows(total: FloatArray, shown: FloatArray) -> FloatArray:
     """(K, P) means of each cell, rows divided by their sum; NaN throughout a row without a cell or weight."""
     mean = _or_nan(total, shown)
     return _or_nan(mean, np.broadcast_to(mean.sum(axis=1, keepdims=True), mean.shape))
@@ -225,7 +232,7 @@ def _or_nan(above: FloatArray, below: FloatArray | IntArray, *, otherwise: float
     return ratio
 
 
-def _reasons(scores: IntArray, values: FloatArray, shown: IntArray) -> tuple[str | None, ...]:
+def _reasons(scores: IntArray, values: FloatArray, shown: FloatArray) -> tuple[str | None, ...]:
     """(K,) what is wrong with each row."""
     needed = len(orderings.parse("balanced", scores.tolist()))
     enough = f"the design 'balanced' ({needed} orderings) covers all cells"

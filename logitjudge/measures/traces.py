@@ -37,6 +37,7 @@ def by_source(run: Run) -> Run:
             "source and reading orderings cannot be told apart: every text was read under its own ordering. "
             "Run with --trace shared."
         )
+    _refuse_aliases(run)
     index = {score: k for k, score in enumerate(run.scores.tolist())}
     sources = [Ordering(tuple(index[value] for value in values)) for values in about["sources"]]
     orderings = tuple(source for source in sources for _ in range(about["samples"]))
@@ -52,34 +53,46 @@ def _mean(logp: FloatArray, axis: int) -> FloatArray:
 
 
 def source_distribution(run: Run, estimator: Estimator = "soft", *, counted: BoolArray | None = None) -> FloatArray:
-    """(K,) share of picks at each position of the source ordering; `counted` (I, S): of some texts only."""
+    """(K,) share of picks at each position of the source ordering; `counted` (I, S): of some texts only.
+
+    Every text weighs the same.
+    """
     return score_position_matrix(by_source(run), estimator, counted=counted).position_distribution()
 
 
 def reading_distribution(run: Run, estimator: Estimator = "soft", *, counted: BoolArray | None = None) -> FloatArray:
-    """(K,) share of picks at each position of the reading ordering; `counted` (I, S): behind some texts only."""
-    i, s = np.nonzero(np.ones(run.logp_by_trace.shape[:2], np.bool_) if counted is None else counted)
-    if len(i) == 0:
+    """(K,) share of picks at each position of the reading ordering; `counted` (I, S): behind some texts only.
+
+    Of each item, the mean probability over its texts, as in ``run.logp``; an item without any is left out.
+    """
+    _refuse_aliases(run)
+    if counted is None:
+        return score_position_matrix(run, estimator).position_distribution()
+    some = np.flatnonzero(counted.any(axis=1))
+    if len(some) == 0:
         return np.full(len(run.scores), np.nan)
-    logp = run.logp_by_trace[i, s]
-    texts = Run(
-        logp, np.zeros(logp.shape), tuple(run.items[n] for n in i), run.orderings, run.scores, exact=run.exact[i]
-    )
-    return score_position_matrix(texts, estimator).position_distribution()
+    weight = np.where(counted[some, :, None, None], run.logp_by_trace[some], -np.inf)
+    logp = np.logaddexp.reduce(weight, axis=1) - np.log(counted[some].sum(axis=1))[:, None, None]
+    items = tuple(run.items[i] for i in some)
+    part = Run(logp, np.zeros(logp.shape), items, run.orderings, run.scores, exact=run.exact[some])
+    return score_position_matrix(part, estimator).position_distribution()
+
+
+def _refuse_aliases(run: Run) -> None:
+    """Alias masses are stored as means over the texts."""
+    if run.aliases == "sum":
+        raise NotObserved("with aliases summed there is no reading of each text: load the run with aliases ignored.")
 
 
 def standard_errors(run: Run) -> FloatArray:
-    """(I, O) standard error, over the samples, of each mean expected score (mean pick of a sampled run), in score points.
+    """(I, O) standard error, over the samples, of each expected score (mean pick of a sampled run), in score points.
 
-    Source orderings of shared texts are fixed, not drawn: only samples of the same source count. NaN with fewer than two.
+    The expected score is that of ``run.probs()``: a ratio of means over the texts, each text by its mass; its error is that
+    of the linearised ratio (delta method). Source orderings of shared texts are fixed, not drawn: only samples of the same
+    source count. NaN with fewer than two.
     """
     samples = (run.provenance.get("traces") or {}).get("samples", 1)
-    if isinstance(run, SampledRun):
-        values = np.moveaxis(run.picks, 2, 1)  # (I, S, O)
-    else:
-        run.require_exact()
-        weight = np.exp(run.logp_by_trace - run.logp_by_trace.max(axis=-1, keepdims=True))
-        values = weight @ run.scores / weight.sum(axis=-1)
+    values = np.moveaxis(run.picks, 2, 1) if isinstance(run, SampledRun) else _linearised(run)  # (I, S, O)
     grouped = values.reshape(len(values), -1, samples, values.shape[-1])  # (I, sources, samples, O)
     count = (~np.isnan(grouped)).sum(axis=2)
     mean = np.nansum(grouped, axis=2, keepdims=True) / np.maximum(count, 1)[:, :, None]
@@ -87,3 +100,14 @@ def standard_errors(run: Run) -> FloatArray:
     variance = np.divide(squares, (count - 1) * count, where=count > 1, out=np.full(squares.shape, np.nan))
     errors: FloatArray = np.sqrt(variance.sum(axis=1)) / grouped.shape[1]
     return errors
+
+
+def _linearised(run: Run) -> FloatArray:
+    """(I, S, O) what each text adds to the ratio sum P k / sum P, linearised: their mean is 0."""
+    run.require_exact()
+    _refuse_aliases(run)
+    weight = np.exp(run.logp_by_trace - run.logp_by_trace.max(axis=(1, 3), keepdims=True))
+    above, below = weight @ run.scores, weight.sum(axis=-1)  # (I, S, O)
+    ratio = above.sum(axis=1, keepdims=True) / below.sum(axis=1, keepdims=True)
+    made: FloatArray = (above - ratio * below) / below.mean(axis=1, keepdims=True)
+    return made

@@ -89,7 +89,8 @@ def _behind(
     if not rows:
         raise InputError(f"the text {name!r} is not in the run: it is unfinished, or was exported without texts.")
     placed = verdicts.place(tokenizer, query, verdicts.trace_of(rows[0]), how)
-    assert placed is not None  # items with texts that did not end are refused
+    if placed is None:
+        raise InputError(f"the text {name!r} did not reach {how.marker!r}, so nothing was read behind it.")
     return placed, name
 
 

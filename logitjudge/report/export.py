@@ -110,6 +110,7 @@ def without_texts(folder: str | Path, out: str | Path) -> None:
         raise RunFolderError(f"there is no finished run in {folder}. Finish it with: logitjudge run --out {folder} ...")
     if store.header(out) is not None:
         raise RunFolderError(f"{out} holds a run already. Choose an empty or new folder.")
+    bare = [{**row, "text": "", "token_ids": []} for row in parts.traces(folder)]
     items = store.read_items(folder)
     texts = _printed(head["template"]["source"]) | _long(items)
     items = [_emptied(item, texts) for item in items]
@@ -117,7 +118,6 @@ def without_texts(folder: str | Path, out: str | Path) -> None:
     try:
         (out / "readings").mkdir(exist_ok=True)
         shutil.copyfile(folder / "readings" / "all.parquet", out / "readings" / "all.parquet")
-        bare = [{**row, "text": "", "token_ids": []} for row in parts.traces(folder)]
         if bare:
             parts.write_traces(out, 0, bare)
     except OSError as error:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from logitjudge import picks
 from logitjudge.core import BoolArray, FloatArray
-from logitjudge.errors import NotExact
+from logitjudge.errors import NotExact, NotObserved
 from logitjudge.measures.traces import reading_distribution, source_distribution, standard_errors
 from logitjudge.run import Run, SampledRun
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Json = dict[str, Any]
 
@@ -30,15 +33,48 @@ def written(run: Run) -> Json | None:
     if about is None:
         return None
     shared = None
-    if about.get("sources") and run.exact.all():
+    if about.get("sources") and run.exact.all() and run.aliases == "ignore":
         shared = {"all": _effects(run, None), **_apart(run)}
-    return {**about, "standard_error": _errors(run), "shared": shared}
+    return {**about, **_counts(run), "standard_error": _errors(run), "shared": shared}
+
+
+def _counts(run: Run) -> Json:
+    """How the texts of the run's own items ended: a part of the folder's, where some items were left out."""
+    if "count" not in run.provenance["traces"] or not _whole(run):
+        return {}
+    frame = _frame(run)
+    ends = frame["finish_reason"].value_counts()
+    named = [picks.names(text, _options(run)[item]) for item, text in zip(frame["item_id"], frame["text"], strict=True)]
+    counts = {
+        name: int(ends.get(kind, 0)) for name, kind in (("ended", "marker"), ("end", "end"), ("length", "length"))
+    }
+    return {"count": len(frame), **counts, "named": sum(named)}
+
+
+def _whole(run: Run) -> bool:
+    """Whether the texts of all items are there."""
+    if "traces" not in run.loaders or run.provenance.get("texts") is False:
+        return False
+    each = len(run.provenance["traces"]["sources"] or run.orderings) * run.provenance["traces"]["samples"]
+    return bool(len(_frame(run)) == len(run.items) * each)
+
+
+def _frame(run: Run) -> pd.DataFrame:
+    """Texts of the run's own items."""
+    frame = run.traces()
+    return frame[frame["item_id"].isin([item.id for item in run.items])]
+
+
+def _options(run: Run) -> dict[str, list[str]]:
+    """Options by item id."""
+    rubrics = {item.id: run.rubric_of(item) for item in run.items}
+    return {name: [level.option for level in rubric.levels] for name, rubric in rubrics.items() if rubric is not None}
 
 
 def _errors(run: Run) -> Json | None:
     try:
         errors = standard_errors(run)
-    except NotExact:
+    except (NotExact, NotObserved):
         return None
     known = errors[np.isfinite(errors)]
     return {"median": float(np.median(known)), "max": float(known.max())} if len(known) else None
@@ -62,20 +98,15 @@ def _apart(run: Run) -> Json:
 
 
 def _named(run: Run) -> BoolArray | None:
-    """(I, S) whether a text has an option as a word of its own."""
-    if "traces" not in run.loaders or run.provenance.get("texts") is False:
+    """(I, S) whether a text states a score; None where the texts are not all there."""
+    if not _whole(run):
         return None
-    frame = run.traces()
-    names: dict[str, list[bool]] = {item.id: [] for item in run.items}
-    options = {}
-    for item in run.items:
-        rubric = run.rubric_of(item)
-        assert rubric is not None
-        options[item.id] = [level.option for level in rubric.levels]
-    for item_id, text in zip(frame["item_id"], frame["text"], strict=True):  # in item, source, sample order
-        if item_id in names:
-            names[item_id].append(picks.names(text, options[item_id]))
-    made: BoolArray = np.array([names[item.id] for item in run.items])
+    options, place = _options(run), {item.id: n for n, item in enumerate(run.items)}
+    found: list[list[bool]] = [[] for _ in run.items]
+    frame = _frame(run)
+    for item, text in zip(frame["item_id"], frame["text"], strict=True):  # by source, then sample
+        found[place[item]].append(picks.names(text, options[item]))
+    made: BoolArray = np.array(found)
     return made
 
 
@@ -85,7 +116,13 @@ def _nulls(values: FloatArray) -> list[float] | None:
 
 
 def parsed(run: SampledRun) -> Json:
-    """Share of texts from which no score could be parsed, and the items without any."""
+    """Share of texts from which no score could be parsed, by ordering too, and the items without any."""
     lost = np.isnan(run.picks)
     nothing = [item.id for item, none in zip(run.items, lost.all(axis=(1, 2)), strict=True) if none]
-    return {"texts": int(lost.size), "failed": int(lost.sum()), "share": float(lost.mean()), "items_without": nothing}
+    return {
+        "texts": int(lost.size),
+        "failed": int(lost.sum()),
+        "share": float(lost.mean()),
+        "by_ordering": lost.mean(axis=(0, 2)).tolist(),
+        "items_without": nothing,
+    }

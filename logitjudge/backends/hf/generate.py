@@ -72,9 +72,10 @@ def _chooser(temperature: float, seeds: Sequence[int]) -> Choose:
     draws = [np.random.default_rng(seed) for seed in seeds]
 
     def choose(logp: torch.Tensor) -> torch.Tensor:
-        reach = (logp.double().cpu() / temperature).softmax(-1).cumsum(-1)
+        logp = logp.double().cpu()
+        reach = ((logp - logp.amax(-1, keepdim=True)) / temperature).softmax(-1).cumsum(-1)  # 0 / any temperature is 0
         at = torch.tensor([[draw.random()] for draw in draws], dtype=torch.float64) * reach[:, -1:]
-        return torch.searchsorted(reach, at, right=True).clamp(max=reach.shape[-1] - 1).to(logp.device)
+        return torch.searchsorted(reach, at, right=True).clamp(max=reach.shape[-1] - 1)
 
     return choose
 
@@ -93,7 +94,7 @@ def _written(
     for _ in range(most):
         positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         logp = forward.logp(ids, [ids.shape[1] - 1], cache, attention_mask=mask, position_ids=positions)
-        ids = choose(logp[:, -1])
+        ids = choose(logp[:, -1]).to(ids.device)
         mask = torch.cat([mask, torch.ones_like(ids)], dim=-1)
         for n, token in enumerate(ids[:, 0].tolist()):
             if finish[n] is None:
