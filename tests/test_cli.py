@@ -677,7 +677,11 @@ def test_select_ranks_all_orderings(call, run_folder):
     done = call("select", folder, "--json", "--top", "7")
     assert (done.code, done.err) == (0, "")
     ranked = lj.rank_orderings(lj.score_position_matrix(lj.load_run(folder)), 7)
-    assert strict(done.out) == [{"ordering": list(row.values), "cost": row.cost} for row in ranked]
+    made = strict(done.out)
+    assert [{key: row[key] for key in ("ordering", "cost")} for row in made] == [
+        {"ordering": list(row.values), "cost": row.cost} for row in ranked
+    ]
+    assert {type(row[key]) for row in made for key in ("alike", "better", "average")} == {bool}
     assert len(strict(call("select", folder, "--json").out)) == 10
 
 
@@ -692,6 +696,22 @@ def test_select_prints_what_a_choice_can_change(call, run_folder):
     assert f"{spread.dearest.cost - spread.cheapest.cost:.3f} more than the cheapest" in " ".join(shown.split())
     assert "no single ordering stands out" in " ".join(shown.split())
     assert "significan" not in shown
+
+
+def test_select_says_when_to_average(call, run_folder):
+    shown = " ".join(call("select", run_folder("planted:position=0.8,0,0,0,0.3", "--orderings", "full")).out.split())
+    assert "No ordering is distinguishably better: average. (score x position interaction cannot be told" in shown
+
+
+def test_select_says_how_many_probes_are_enough(call, run_folder, tmp_path):
+    data = write_rows(tmp_path / "more.jsonl", rows(24))
+    folder = run_folder(PLANTED, "--orderings", "full", data=data)
+    shown = " ".join(call("select", folder, "--probes").out.split())
+    assert "How many probes are enough" in shown
+    assert "not probed" in shown
+    few = " ".join(call("select", run_folder(), "--probes").out.split())
+    assert "probes: 6 items in 3 clusters are too few" in few
+    assert "--orderings full" in few
 
 
 def test_select_needs_every_cell(call, run_folder):
