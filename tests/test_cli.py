@@ -714,6 +714,23 @@ def test_select_says_how_many_probes_are_enough(call, run_folder, tmp_path):
     assert "--orderings full" in few
 
 
+def test_plan_for_a_rubric_and_for_a_run(call, run_folder):
+    done = call("plan", "--rubric", "helpfulness", "--budget", "1000")
+    assert done.code == 0
+    assert "For this budget: williams, 10 orderings x 100 items = 1,000 readings." in " ".join(done.out.split())
+    assert "To measure it: logitjudge run --orderings full" in " ".join(done.out.split())
+    folder = run_folder(PLANTED, "--orderings", "full")
+    made = strict(call("plan", folder, "--budget", "60", "--draws", "5", "--json").out)
+    assert made["recommended"]["n"] == 10
+    shown = call("plan", folder, "--budget", "60", "--draws", "5").out
+    assert "distance to all 120 orderings" in " ".join(shown.split())
+    assert max(map(len, shown.replace(str(folder), "DIR").splitlines())) <= 80
+    for args in ((), ("--rubric", "helpfulness"), (folder, "--rubric", "helpfulness", "--budget", "5")):
+        done = call("plan", *args)
+        assert (done.code, "--budget N" in done.err) == (2, True)
+    assert call("plan", run_folder()).code == 2
+
+
 def test_select_needs_every_cell(call, run_folder):
     folder = run_folder(PLANTED, "--orderings", "identity")
     done = call("select", folder, "--json")

@@ -96,6 +96,8 @@ def test_a_full_run_gives_the_tables_of_its_ten_orderings():
         run = full if among == 120 else ten
         o = [",".join(map(str, o.values((1, 2, 3, 4, 5)))) for o in full.orderings].index(row["ordering"])
         assert row["cost"] == pytest.approx(bias_cost(score_position_matrix(run), row["ordering"]))
+        costs = [bias_cost(score_position_matrix(run), o) for o in run.orderings]
+        assert row["cost"] == pytest.approx(min(costs))
         members = r if among == 120 else [r[full.orderings.index(o)] for o in ten.orderings]
         assert row["corr_rank"] == 1 + sum(x > r[o] + 1e-12 for x in members)
         assert row["low"] <= row["corr_rank"] <= row["high"] <= row["of"] == among
@@ -150,6 +152,8 @@ def test_repeat_at_a_temperature_has_a_range_around_its_expectation():
     row = permutation.table_2([planted()], temperature=1.0, draws=300).iloc[0]
     assert row["repeat_low"] < row["repeat"] < row["repeat_high"]
     assert "p^(1/1)" in row["how"]
+    half = row["high"] - row["difference"]  # draws of the repeat are part of its uncertainty
+    assert half > (row["repeat_high"] - row["repeat_low"]) / 2 * 0.95
     assert permutation.table_3([planted()], temperature=1.0)["repeat"].iloc[0] > 0
 
 
