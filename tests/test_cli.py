@@ -731,6 +731,50 @@ def test_plan_for_a_rubric_and_for_a_run(call, run_folder):
     assert call("plan", run_folder()).code == 2
 
 
+def test_compare_puts_runs_side_by_side_and_shows_drift(call, run_folder):
+    first, second = run_folder(), run_folder("planted:position=0.1,0,0,0,0", "--orderings", "full")
+    done = call("compare", first, second, "--baseline", first)
+    assert done.code == 0, done.err
+    words = " ".join(done.out.split())
+    assert "the paper's judges write feedback before they score" in words
+    for part in (
+        "Position distribution, soft, %",
+        "Soft Bias Cost",
+        "Agreement",
+        "6 shared items in 3 clusters",
+        "mass",
+    ):
+        assert part in words
+    made = strict(call("compare", first, second, "--json").out)
+    assert [row["name"] for row in made["runs"]] == [str(first), str(second)]
+    assert made["drift"] is None
+    assert len(strict(call("compare", second, "--baseline", first, "--json").out)["drift"]) == 1
+    assert call("compare", "nowhere").code == 2
+
+
+def test_detect_reads_submitted_scores(call, run_folder, tmp_path):
+    folder = run_folder(PLANTED, "--orderings", "full")
+    submitted = tmp_path / "s.csv"
+    submitted.write_text("id,score\ni0,1\ni1,2\n")
+    done = call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1", "--draws", "100")
+    assert done.code == 0, done.err
+    assert "This cannot be told: scores drawn from the judge would be told in" in " ".join(done.out.split())
+    made = strict(call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1", "--json").out)
+    assert (made["verdict"], made["items"], made["ordering"]) == ("cannot tell", 2, [5, 4, 3, 2, 1])
+    submitted.write_text("id,score\nwho,1\n")
+    assert "'who'" in call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1").err
+
+
+def test_soft_labels_are_targets_for_training(call, run_folder, tmp_path):
+    folder = run_folder()
+    file = tmp_path / "labels.jsonl"
+    assert call("export", folder, "--soft-labels", file, "--method", "mean_logp").code == 0
+    made = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(made) == 6
+    for row in made:
+        assert sum(row[f"prob_{score}"] for score in range(1, 6)) == pytest.approx(1)
+
+
 def test_select_needs_every_cell(call, run_folder):
     folder = run_folder(PLANTED, "--orderings", "identity")
     done = call("select", folder, "--json")

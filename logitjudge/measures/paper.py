@@ -21,7 +21,7 @@ from logitjudge.errors import NotObserved
 from logitjudge.measures import cells, differences, intervals, pools, repeats, tabled
 from logitjudge.measures.correlations import pearson
 from logitjudge.measures.costs import bias_cost, rank_orderings
-from logitjudge.measures.matrices import Estimator, score_position_matrix
+from logitjudge.measures.matrices import Estimator
 from logitjudge.measures.pools import By
 from logitjudge.run import Run
 
@@ -207,9 +207,3 @@ def _shares(table: FloatArray, weight: FloatArray) -> FloatArray:
     total = np.einsum("bi,ikp->bp", weight, table)
     shares: FloatArray = total / total.sum(axis=1, keepdims=True)
     return shares
-
-
-def severity(run: Run, estimator: Estimator = "hard") -> float:
-    """Sum over positions of |share of picks - 1/K|: 0 without position bias."""
-    share = score_position_matrix(run, estimator).position_distribution()
-    return float(np.abs(share - 1 / len(share)).sum())
