@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from planted_runs import planted_run, rated_items, rubric_of, unrated_items
+from scipy import stats
 
 from logitjudge.debiasers import debias
 from logitjudge.errors import InputError
@@ -71,6 +72,11 @@ def test_drift_is_paired_over_what_both_runs_share():
     places = [back.orderings.index(o) for o in first.orderings]
     changed = (picks(first) != picks(back)[:, places]).any(axis=2).mean()
     assert found["winners_changed"] == pytest.approx(changed)
+    gaps = debias(first).score - (back.probs()[:, places] @ back.scores).mean(axis=1)
+    row = rows_of(drift(first, second, draws=4000))["mean expected score"]
+    assert row["difference"] == pytest.approx(gaps.mean())
+    wanted = 2 * stats.t.ppf(0.975, 29) * gaps.std() / np.sqrt(30)  # the bootstrap's variance divides by n
+    assert row["high"] - row["low"] == pytest.approx(wanted, rel=0.05)
     upside = replace(first, logp=first.logp[::-1], items=first.items[::-1], logp_by_trace=None)
     a, b = (rows_of(drift(side, second, draws=50)) for side in (first, upside))
     assert a["mean expected score"]["difference"] == pytest.approx(b["mean expected score"]["difference"])
