@@ -61,6 +61,25 @@ def load(kind: str, name: str) -> Any:
         ) from error
 
 
+def make(kind: str, spec: str) -> Any:
+    """What a plug-in makes from ``NAME`` or ``NAME:ARGUMENT``.
+
+    Its module has ``method``, to call without arguments, and, where it takes one, ``parse``, to call with its text.
+
+    Raises
+    ------
+    InputError
+        There is no such plug-in, or it takes no argument.
+    """
+    name, colon, argument = spec.partition(":")
+    module = load(kind, name)
+    if not colon:
+        return module.method()
+    if not hasattr(module, "parse"):
+        raise InputError(f"{kind[:-1]} {name!r} takes no argument, but {spec!r} gives one. Write {name!r}.")
+    return module.parse(argument)
+
+
 def load_file(path: Path) -> ModuleType:
     """Import a user's own ``.py`` file as a module of its own, whatever its name."""
     if not path.is_file():

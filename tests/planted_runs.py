@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,3 +63,23 @@ def run_of(probs, orderings, items=None, scores=None, **fields):
     scores = scores or tuple(range(1, probs.shape[2] + 1))
     items = items or unrated_items(len(probs))
     return Run(np.log(probs), np.zeros(probs.shape), tuple(items), parse(orderings, scores), scores, **fields)
+
+
+def case_run(probs, orderings, items=None, **fields):
+    """A run of a JSON case: probabilities may be 0 (a log-probability of -5000), orderings are lists of score values."""
+    probs = np.asarray(probs, dtype=float)
+    logp = np.log(probs, where=probs > 0, out=np.full(probs.shape, -5000.0))
+    scores = tuple(range(1, probs.shape[2] + 1))
+    return Run(
+        logp,
+        np.zeros(probs.shape),
+        tuple(items or unrated_items(len(probs))),
+        parse(orderings, scores),
+        scores,
+        **fields,
+    )
+
+
+def case_file(name):
+    """A JSON file of hand-checked cases."""
+    return json.loads((Path(__file__).parent / "cases" / f"{name}.json").read_text(encoding="utf-8"))

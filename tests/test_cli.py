@@ -630,6 +630,17 @@ def test_show_takes_methods_and_aliases(call, run_folder):
     assert "'sum'" in call("show", folder, "--aliases", "smu").err
 
 
+def test_show_takes_methods_that_learn_and_methods_with_arguments(call, run_folder):
+    folder = run_folder()
+    methods = ["position_prior", "score_position_prior", "contextual", "cheapest", "single:5,4,3,2,1"]
+    made = summary_of(call, folder, *(part for method in methods for part in ("--method", method)))
+    assert list(dict.fromkeys(row["method"] for row in made["agreement"])) == methods
+    refused = call("show", folder, "--method", "single:1,3,2,4,5")
+    assert refused.code == 2
+    assert "no ordering 1,3,2,4,5" in refused.err
+    assert call("show", folder, "--method", "mean_prob:1").code == 2
+
+
 def test_aliases_and_what_took_the_mass():
     from planted_runs import run_of
 
@@ -898,6 +909,12 @@ def test_export_scores(call, run_folder, tmp_path, suffix):
     np.testing.assert_allclose(frame["human"], run.ratings)
     assert set(frame["method"]) == {"mean_logp"}
     np.testing.assert_allclose(soft[[f"prob_{k}" for k in range(1, 6)]], expected.dist, rtol=1e-9)
+
+
+def test_export_takes_an_argument_of_a_method(call, run_folder, tmp_path):
+    file = tmp_path / "out.csv"
+    assert call("export", run_folder(), "--scores", str(file), "--method", "single:5,4,3,2,1").code == 0
+    assert set(pd.read_csv(file)["method"]) == {"single:5,4,3,2,1"}
 
 
 def test_export_without_ratings_has_no_column_for_them(call, run_folder, tmp_path):

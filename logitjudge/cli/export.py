@@ -13,6 +13,7 @@ from logitjudge.errors import InputError
 EXAMPLES = """
   logitjudge export runs/demo --scores scores.csv
   logitjudge export runs/demo --scores scores.parquet --method mean_logp
+  logitjudge export runs/demo --scores scores.csv --method single:5,4,3,2,1
   logitjudge export runs/demo --soft-labels labels.jsonl
   logitjudge export runs/demo --without-texts runs/demo-to-share
 """
@@ -37,7 +38,7 @@ def export(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help="Debiaser (see 'list debiasers').")
+        str, typer.Option("--method", metavar="NAME", help="Debiaser (see 'list debiasers'): NAME or NAME:ARGUMENT.")
     ] = "mean_prob",
     partial: _console.Partial = False,
 ) -> None:

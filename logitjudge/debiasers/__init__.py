@@ -1,7 +1,11 @@
 """Debiased scores: one file a method.
 
 A method is a frozen dataclass of its parameters, with ``fit(run)``, which gives a method that is ready to use, and
-``__call__(run)``, which applies it. Its module names it ``method``: something to call without arguments that makes one.
+``__call__(run)``, which applies it. Its module names it ``method``: something to call without arguments that makes one. A
+method with an argument (``single:5,4,3,2,1``) also has ``parse`` in its module, which makes one of the argument's text.
+
+All of them remove effects of *order*. A label and its text move together, so a liking for the token "5" is no effect of order
+and stays; `contextual` takes it off, but the items' mean quality with it unless its probes have no content.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ class DebiasedScores:
         (I,) item ids.
     scores
         (K,) score values.
+    note
+        What the scores rest on, beyond the run: how a prior was learned, which ordering was read; or "".
     """
 
     dist: FloatArray
@@ -42,6 +48,7 @@ class DebiasedScores:
     method: str
     ids: tuple[str, ...]
     scores: IntArray
+    note: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dist", frozen_array(self.dist))
@@ -49,9 +56,9 @@ class DebiasedScores:
         object.__setattr__(self, "scores", frozen_array(self.scores, np.int64))
 
     @classmethod
-    def of(cls, run: Run, dist: FloatArray, method: str) -> DebiasedScores:
+    def of(cls, run: Run, dist: FloatArray, method: str, note: str = "") -> DebiasedScores:
         """Scores of a run's items from their distributions (I, K)."""
-        return cls(dist, dist @ run.scores, method, tuple(item.id for item in run.items), run.scores)
+        return cls(dist, dist @ run.scores, method, tuple(item.id for item in run.items), run.scores, note)
 
     def to_frame(self) -> pd.DataFrame:
         """Frame, one row an item: item, score, and ``prob_S`` for each score value S."""
@@ -74,8 +81,8 @@ class Debiaser(Protocol):
         """Debiased scores of the items of `run`."""
 
 
-def debias(run: Run, method: str = "mean_prob") -> DebiasedScores:
-    """One score an item with the effect of order averaged out.
+def debias(run: Run, method: str = "mean_prob", *, probe: Run | None = None) -> DebiasedScores:
+    """One score an item with the effect of order taken off.
 
     Only order effects go: a label and its text move together, so a liking for the token "5" stays.
 
@@ -84,7 +91,11 @@ def debias(run: Run, method: str = "mean_prob") -> DebiasedScores:
     run
         A run with I items, O orderings and K scores.
     method
-        A file of `logitjudge.debiasers`: ``mean_prob``, ``mean_logp``, ``mean_winner``, ...
+        A file of `logitjudge.debiasers`: ``mean_prob``, ``mean_logp``, ``mean_winner``, ``position_prior`` ... with its
+        argument where it takes one (``single:5,4,3,2,1``).
+    probe
+        A run whose items teach a method that learns; by default `run` itself. Priors are then cross-fitted over folds of
+        clusters: no item is corrected by a prior that saw its cluster.
 
     Returns
     -------
@@ -94,11 +105,13 @@ def debias(run: Run, method: str = "mean_prob") -> DebiasedScores:
     Raises
     ------
     InputError
-        A method that does not exist; the message lists those that do.
+        A method that does not exist; the message lists those that do. Or an argument that it does not take.
+    NotObserved
+        The orderings of the probe (a prior needs a balanced design) or of the run do not give what the method needs.
 
     References
     ----------
     arXiv:2602.02219, section 5.3.
     """
-    debiaser: Debiaser = registry.load("debiasers", method).method()
-    return debiaser.fit(run)(run)
+    debiaser: Debiaser = registry.make("debiasers", method)
+    return debiaser.fit(run if probe is None else probe)(run)

@@ -121,7 +121,7 @@ def agreement(run: Run, method: str = "mean_prob", *, draws: int = 1000, seed: i
     """
     if draws < 2:
         raise InputError(f"draws is {draws}: an interval needs at least two.")
-    scores = registry.load("debiasers", method).method().fit(run)(run).score
+    scores = registry.make("debiasers", method).fit(run)(run).score
     rated = np.flatnonzero(np.isfinite(run.ratings) & np.isfinite(scores))
     clusters = intervals.number([run.items[i].cluster for i in rated])
     pair = (scores[rated], run.ratings[rated])

@@ -16,6 +16,7 @@ import numpy as np
 
 from logitjudge import orderings
 from logitjudge.core import FloatArray, IntArray
+from logitjudge.measures import ratios
 from logitjudge.run import Run
 
 
@@ -63,24 +64,13 @@ def every(levels: int) -> IntArray:
     return np.array(list(itertools.permutations(range(levels))), dtype=np.int64)
 
 
-def log_ratios(run: Run) -> FloatArray:
-    """(I, O, K) centred log-ratios log q - mean over k of log q, in nats."""
-    run.require_exact()
-    logp = run.logp
-    if run.aliases == "sum":
-        alias = np.log(run.alias_mass, where=run.alias_mass > 0, out=np.full(logp.shape, -np.inf))
-        logp = np.logaddexp(logp, alias)
-    centred: FloatArray = logp - logp.mean(axis=-1, keepdims=True)
-    return centred
-
-
 def interaction(run: Run) -> FloatArray:
     """(I, K, P) what each item's cells of log-ratios hold beside a mean by score and a mean by position, in nats.
 
     Of a judge with one bias by position, whatever its size and the items' quality, the mean over orderings of a balanced
     design is 0 everywhere, but for noise.
     """
-    cells = by_item(log_ratios(run), run.shown)
+    cells = by_item(ratios.clr(run), run.shown)
     left: FloatArray = (
         cells
         - cells.mean(axis=1, keepdims=True)

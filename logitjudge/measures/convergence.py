@@ -21,7 +21,7 @@ import numpy as np
 from logitjudge import orderings
 from logitjudge.core import FloatArray, IntArray
 from logitjudge.errors import OrderingError
-from logitjudge.measures import cells
+from logitjudge.measures import cells, ratios
 from logitjudge.measures.correlations import pearson
 from logitjudge.measures.matrices import winners
 from logitjudge.measures.probing import require_full
@@ -177,7 +177,7 @@ class _Truth:
     @classmethod
     def of(cls, run: Run) -> _Truth:
         probs = run.probs()
-        forms = {"mean_winner": winners(probs), "mean_prob": probs, "mean_logp": cells.log_ratios(run)}
+        forms = {"mean_winner": winners(probs), "mean_prob": probs, "mean_logp": ratios.clr(run)}
         parts = {
             name: np.ascontiguousarray(form.transpose(1, 0, 2)).reshape(len(run.orderings), -1)
             for name, form in forms.items()

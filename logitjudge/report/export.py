@@ -12,8 +12,9 @@ import numpy as np
 from jinja2 import meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from logitjudge import parts, registry, store
+from logitjudge import parts, store
 from logitjudge.core import Item
+from logitjudge.debiasers import debias
 from logitjudge.errors import InputError, RunFolderError, unknown
 from logitjudge.run import Run
 
@@ -33,7 +34,7 @@ def scores(run: Run, method: str = "mean_prob", *, soft_labels: bool = False) ->
     run
         A run with I items.
     method
-        Debiaser.
+        Debiaser, with its argument where it takes one ("single:1,2,3,4,5").
     soft_labels
         Add a column ``prob_S`` for each score value S: the debiased distribution.
 
@@ -50,7 +51,7 @@ def scores(run: Run, method: str = "mean_prob", *, soft_labels: bool = False) ->
     """
     import pandas as pd
 
-    made = registry.load("debiasers", method).method().fit(run)(run)
+    made = debias(run, method)
     frame = pd.DataFrame(
         {"item": list(made.ids), "cluster": [item.cluster for item in run.items], "score": made.score, "method": method}
     )
