@@ -688,7 +688,11 @@ def test_select_ranks_all_orderings(call, run_folder):
     done = call("select", folder, "--json", "--top", "7")
     assert (done.code, done.err) == (0, "")
     ranked = lj.rank_orderings(lj.score_position_matrix(lj.load_run(folder)), 7)
-    assert strict(done.out) == [{"ordering": list(row.values), "cost": row.cost} for row in ranked]
+    made = strict(done.out)
+    assert [{key: row[key] for key in ("ordering", "cost")} for row in made] == [
+        {"ordering": list(row.values), "cost": row.cost} for row in ranked
+    ]
+    assert {type(row[key]) for row in made for key in ("alike", "better", "average")} == {bool}
     assert len(strict(call("select", folder, "--json").out)) == 10
 
 
@@ -703,6 +707,83 @@ def test_select_prints_what_a_choice_can_change(call, run_folder):
     assert f"{spread.dearest.cost - spread.cheapest.cost:.3f} more than the cheapest" in " ".join(shown.split())
     assert "no single ordering stands out" in " ".join(shown.split())
     assert "significan" not in shown
+
+
+def test_select_says_when_to_average(call, run_folder):
+    shown = " ".join(call("select", run_folder("planted:position=0.8,0,0,0,0.3", "--orderings", "full")).out.split())
+    assert "No ordering is distinguishably better: average. (score x position interaction cannot be told" in shown
+
+
+def test_select_says_how_many_probes_are_enough(call, run_folder, tmp_path):
+    data = write_rows(tmp_path / "more.jsonl", rows(24))
+    folder = run_folder(PLANTED, "--orderings", "full", data=data)
+    shown = " ".join(call("select", folder, "--probes").out.split())
+    assert "How many probes are enough" in shown
+    assert "not probed" in shown
+    few = " ".join(call("select", run_folder(), "--probes").out.split())
+    assert "probes: 6 items in 3 clusters are too few" in few
+    assert "--orderings full" in few
+
+
+def test_plan_for_a_rubric_and_for_a_run(call, run_folder):
+    done = call("plan", "--rubric", "helpfulness", "--budget", "1000")
+    assert done.code == 0
+    assert "For this budget: williams, 10 orderings x 100 items = 1,000 readings." in " ".join(done.out.split())
+    assert "To measure it: logitjudge run --orderings full" in " ".join(done.out.split())
+    folder = run_folder(PLANTED, "--orderings", "full")
+    made = strict(call("plan", folder, "--budget", "60", "--draws", "5", "--json").out)
+    assert made["recommended"]["n"] == 10
+    shown = call("plan", folder, "--budget", "60", "--draws", "5").out
+    assert "distance to all 120 orderings" in " ".join(shown.split())
+    assert max(map(len, shown.replace(str(folder), "DIR").splitlines())) <= 80
+    for args in ((), ("--rubric", "helpfulness"), (folder, "--rubric", "helpfulness", "--budget", "5")):
+        done = call("plan", *args)
+        assert (done.code, "--budget N" in done.err) == (2, True)
+    assert call("plan", run_folder()).code == 2
+
+
+def test_compare_puts_runs_side_by_side_and_shows_drift(call, run_folder):
+    first, second = run_folder(), run_folder("planted:position=0.1,0,0,0,0", "--orderings", "full")
+    done = call("compare", first, second, "--baseline", first)
+    assert done.code == 0, done.err
+    words = " ".join(done.out.split())
+    assert "the paper's judges write feedback before they score" in words
+    for part in (
+        "Position distribution, soft, %",
+        "Soft Bias Cost",
+        "Agreement",
+        "6 shared items in 3 clusters",
+        "mass",
+    ):
+        assert part in words
+    made = strict(call("compare", first, second, "--json").out)
+    assert [row["name"] for row in made["runs"]] == [str(first), str(second)]
+    assert made["drift"] is None
+    assert len(strict(call("compare", second, "--baseline", first, "--json").out)["drift"]) == 1
+    assert call("compare", "nowhere").code == 2
+
+
+def test_detect_reads_submitted_scores(call, run_folder, tmp_path):
+    folder = run_folder(PLANTED, "--orderings", "full")
+    submitted = tmp_path / "s.csv"
+    submitted.write_text("id,score\ni0,1\ni1,2\n")
+    done = call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1", "--draws", "100")
+    assert done.code == 0, done.err
+    assert "This cannot be told: scores drawn from the judge would be told in" in " ".join(done.out.split())
+    made = strict(call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1", "--json").out)
+    assert (made["verdict"], made["items"], made["ordering"]) == ("cannot tell", 2, [5, 4, 3, 2, 1])
+    submitted.write_text("id,score\nwho,1\n")
+    assert "'who'" in call("detect", folder, "--scores", submitted, "--ordering", "5,4,3,2,1").err
+
+
+def test_soft_labels_are_targets_for_training(call, run_folder, tmp_path):
+    folder = run_folder()
+    file = tmp_path / "labels.jsonl"
+    assert call("export", folder, "--soft-labels", file, "--method", "mean_logp").code == 0
+    made = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(made) == 6
+    for row in made:
+        assert sum(row[f"prob_{score}"] for score in range(1, 6)) == pytest.approx(1)
 
 
 def test_select_needs_every_cell(call, run_folder):

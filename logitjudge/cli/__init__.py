@@ -22,7 +22,21 @@ from logitjudge import __version__
 from logitjudge.cli import _console
 from logitjudge.errors import InputError
 
-ORDER = ("demo", "run", "show", "select", "prompts", "doctor", "bench", "parity", "export", "list_")
+ORDER = (
+    "demo",
+    "run",
+    "show",
+    "select",
+    "compare",
+    "plan",
+    "detect",
+    "prompts",
+    "doctor",
+    "bench",
+    "parity",
+    "export",
+    "list_",
+)
 USAGE: type[Exception] = typer.BadParameter.__bases__[
     0
 ]  # click's UsageError: newer versions of typer bring a click of their own
