@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import Annotated, Any
 
 import typer
 
 from logitjudge.cli import _console, _tables
 
+NAMES = ("where",)
 EXAMPLES = """
   logitjudge show runs/demo
   logitjudge show runs/demo --json > demo.json
   logitjudge show runs/demo --min-mass 0.5
+  logitjudge show runs/demo --section where
   logitjudge show runs/going-on --partial
 """
 
@@ -30,6 +33,12 @@ def show(
         str,
         typer.Option("--aliases", help="ignore, or sum: count other forms of an option (' 4', 'four') as the option."),
     ] = "ignore",
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--section", metavar="NAME", help=f"Print this part instead: {', '.join(NAMES)}, or all. Repeatable."
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option("--method", metavar="NAME", help="Debiasers to compare with the ratings (see 'list debiasers')."),
@@ -38,15 +47,27 @@ def show(
     """Print the tables of a run.
 
     Score x position matrices, position distribution, Bias Cost, mass, noise floor, and agreement with the ratings. What was
-    not observed is '-', with the reason below; in JSON it is null.
+    not observed is '-', with the reason below; in JSON it is null. --section shows more; --json has all.
     """
+    from logitjudge.report.sections import sections
     from logitjudge.report.summary import summary
     from logitjudge.store import load_run
 
     counted = _console.one_of("value for --aliases", aliases, ("ignore", "sum"))
     run = load_run(folder, partial=partial, aliases=counted)  # type: ignore[arg-type]  # one_of checked it
+    kept = run if min_mass is None else run.select(run.enough_mass(min_mass))
+    if section and not as_json:
+        names = NAMES if "all" in section else section
+        for name, part in sections(kept, names).items():
+            _section(name).show(_console.out(), part)
+        return
     made = summary(run, methods=method, min_mass=min_mass)
     if as_json:
-        _console.print_json(made)
+        _console.print_json({**made, **sections(kept, NAMES)})
     else:
         _tables.print_summary(_console.out(), folder, made)
+
+
+def _section(name: str) -> Any:
+    """What prints a section."""
+    return importlib.import_module(f"logitjudge.cli._sections.{name}")
