@@ -39,6 +39,6 @@ def test_a_section_is_printed_at_80_columns_instead_of_the_tables(folder, capsys
     capsys.readouterr()
     assert cli.main(["show", str(folder), "--section", name]) == 0
     out = capsys.readouterr().out
-    assert "Score x position, soft" not in out
+    assert "where the probability of each score falls" not in out
     assert len(out.splitlines()) > 5
     assert max(map(len, out.splitlines())) <= 80

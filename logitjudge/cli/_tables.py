@@ -135,7 +135,7 @@ def _shared(console: Console, traces: Json, shared: Json, levels: int) -> None:
         ("named", "texts that name a score"),
         ("unnamed", "texts that name none"),
     ):
-        if found := shared[name]:
+        if (found := shared[name]) and found["texts"]:
             for side in ("source", "reading"):
                 cells = found[side] or [None] * levels
                 rows.append([f"{label} ({found['texts']})" if side == "source" else "", side, *map(percent, cells)])

@@ -30,6 +30,11 @@ def number(names: Sequence[Hashable]) -> IntArray:
     return np.array([place[name] for name in names], dtype=np.int64)
 
 
+def few(clusters: int) -> str:
+    """A note where there are too few clusters for an interval to hold what it says, or ""."""
+    return f"too few clusters ({clusters} < {FEW})" if clusters < FEW else ""
+
+
 def bootstrap(statistic: Statistic, clusters: IntArray, *, draws: int, rng: np.random.Generator) -> FloatArray:
     """(draws,) a statistic under cluster resampling.
 

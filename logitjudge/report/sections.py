@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from logitjudge.errors import InputError, unknown
-from logitjudge.report import where
+from logitjudge.report import uncertainty, where
 from logitjudge.run import Run
 
 Json = dict[str, Any]
-SECTIONS: dict[str, Callable[[Run], Json]] = {"where": where.section}
+SECTIONS: dict[str, Callable[[Run], Json]] = {"uncertainty": uncertainty.section, "where": where.section}
 
 
 def sections(run: Run, names: Sequence[str] = tuple(SECTIONS)) -> dict[str, Json]:
