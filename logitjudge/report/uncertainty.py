@@ -37,7 +37,12 @@ def section(run: Run, *, draws: int = 2000, seed: int = 0, margin: float = uncer
         ``hard``: ``positions``, ``cells`` and ``costs`` with 95 % intervals, ``test``, ``equivalence``, ``detectable``, ``clusters_for``.
     """
     reach = uncertainty.noise_reach(run) if run_is_exact(run) else None
-    made: Json = {"scores": run.scores.tolist(), "draws": draws, "noise_reach": None if reach is None else reach.tolist(), "clusters": None}
+    made: Json = {
+        "scores": run.scores.tolist(),
+        "draws": draws,
+        "noise_reach": None if reach is None else reach.tolist(),
+        "clusters": None,
+    }
     for estimator in ESTIMATORS:
         try:
             if isinstance(run, SampledRun) and estimator == "soft":
