@@ -9,7 +9,7 @@ import typer
 
 from logitjudge.cli import _console, _tables
 
-NAMES = ("uncertainty", "where")
+NAMES = ("uncertainty", "where", "people")
 EXAMPLES = """
   logitjudge show runs/demo
   logitjudge show runs/demo --json > demo.json

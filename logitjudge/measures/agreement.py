@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEAST = 3  # items: two points always correlate perfectly
 SAME = 1e-9  # values that differ by less, relative to their size, do not vary: rounding is not information
+ROUNDED = 9  # digits of a score: means that are equal but for the last bit tie, as ranks want it
 ONE = 1 - 1e-12  # a correlation beyond is perfect; arctanh of 1 is infinite
 
 
@@ -121,7 +122,8 @@ def agreement(run: Run, method: str = "mean_prob", *, draws: int = 1000, seed: i
     """
     if draws < 2:
         raise InputError(f"draws is {draws}: an interval needs at least two.")
-    scores = registry.make("debiasers", method).fit(run)(run).score
+    debiased = registry.make("debiasers", method).fit(run)(run)
+    scores = debiased.score
     rated = np.flatnonzero(np.isfinite(run.ratings) & np.isfinite(scores))
     clusters = intervals.number([run.items[i].cluster for i in rated])
     pair = (scores[rated], run.ratings[rated])
@@ -129,7 +131,8 @@ def agreement(run: Run, method: str = "mean_prob", *, draws: int = 1000, seed: i
     for measure in MEASURES:
         value, (low, high), note = _measured(measure, pair, clusters, draws=draws, seed=seed)
         sizes = (len(rated), len(set(clusters.tolist())), len(run.items) - len(rated))
-        rows.append(Agreement(run.ratings_name, method, measure, value, low, high, *sizes, note=note))
+        noted = "; ".join(filter(None, (note, debiased.note)))
+        rows.append(Agreement(run.ratings_name, method, measure, value, low, high, *sizes, note=noted))
     return Agreements(tuple(rows))
 
 
@@ -151,12 +154,13 @@ def _measured(
         return value, (None, None), "no interval: all items are of one cluster"
     rng = np.random.default_rng(seed)
     drawn = intervals.bootstrap(lambda weight: correlate(*pair, weight), clusters, draws=draws, rng=rng)
-    drawn = np.arctanh(np.clip(drawn[np.isfinite(drawn)], -ONE, ONE))
-    if len(drawn) < 2:
-        return value, (None, None), f"no interval: too few clusters ({count})"
+    drawn = np.arctanh(
+        drawn[np.abs(drawn) < ONE]
+    )  # no resample in which a column is constant, or the correlation perfect
+    if len(drawn) < draws / 2:
+        return value, (None, None), f"no interval: too few clusters ({count}), most resamples are degenerate"
     low, high = np.tanh(intervals.t_interval(float(np.arctanh(value)), drawn, count))
-    note = f"too few clusters ({count} < {intervals.FEW})" if count < intervals.FEW else ""
-    return value, (float(low), float(high)), note
+    return value, (float(low), float(high)), intervals.few(count)
 
 
 def _undefined(scores: FloatArray, ratings: FloatArray) -> str:
@@ -169,7 +173,7 @@ def _undefined(scores: FloatArray, ratings: FloatArray) -> str:
     return f"degenerate: the {' and the '.join(constant)} do not vary" if constant else ""
 
 
-def _pearson(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
+def pearson(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
     """(B,) weighted correlations of x and y, each (I,) or (B, I), under weights (B, I); NaN where one does not vary."""
     share = weight / weight.sum(axis=1, keepdims=True)
     dx = x - (share * x).sum(axis=1, keepdims=True)
@@ -181,16 +185,17 @@ def _pearson(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _spearman(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
-    """(B,) correlations of the mid-ranks that x and y (I,) have in each resample (B, I)."""
-    return _pearson(_ranks(x, weight), _ranks(y, weight), weight)
+    """(B,) correlations of the mid-ranks that x and y (I,), rounded, have in each resample (B, I)."""
+    x, y = np.round(x, ROUNDED), np.round(y, ROUNDED)
+    return pearson(ranks(x, weight), ranks(y, weight), weight)
 
 
-def _ranks(x: FloatArray, weight: FloatArray) -> FloatArray:
+def ranks(x: FloatArray, weight: FloatArray) -> FloatArray:
     """(B, I) mid-ranks of x (I,) where item i occurs weight[b, i] times.
 
     Examples
     --------
-    >>> _ranks(np.array([3.0, 1.0, 3.0]), np.array([[1.0, 2.0, 1.0]])).tolist()
+    >>> ranks(np.array([3.0, 1.0, 3.0]), np.array([[1.0, 2.0, 1.0]])).tolist()
     [[3.5, 1.5, 3.5]]
     """
     _, group = np.unique(x, return_inverse=True)
@@ -203,6 +208,6 @@ def _ranks(x: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 MEASURES: dict[str, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]] = {
-    "pearson": _pearson,
+    "pearson": pearson,
     "spearman": _spearman,
 }

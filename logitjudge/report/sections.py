@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from logitjudge.errors import InputError, unknown
-from logitjudge.report import uncertainty, where
+from logitjudge.report import agreement, uncertainty, where
 from logitjudge.run import Run
 
 Json = dict[str, Any]
-SECTIONS: dict[str, Callable[[Run], Json]] = {"uncertainty": uncertainty.section, "where": where.section}
+SECTIONS: dict[str, Callable[[Run], Json]] = {
+    "uncertainty": uncertainty.section,
+    "where": where.section,
+    "people": agreement.section,  # `agreement` is the name of the core's own rows
+}
 
 
 def sections(run: Run, names: Sequence[str] = tuple(SECTIONS)) -> dict[str, Json]:
