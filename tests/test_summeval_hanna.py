@@ -146,3 +146,26 @@ def test_the_real_hanna_is_the_tidy_one():
         row = tidy[item.cluster]
         assert item.fields["response"] == row["story"]
         assert list(item.human) == row["ratings"][item.groups["criterion"].capitalize()]
+
+
+def test_what_a_data_set_holds_is_listed(summeval, capsys):
+    from logitjudge import cli
+
+    assert cli.main(["list", "datasets", "--data", f"summeval:{summeval}", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["criterion"] for row in rows] == ["coherence", "consistency", "fluency", "relevance"]
+    first = rows[0]
+    assert (first["items"], first["clusters"], first["systems"], first["raters"], first["scale"]) == (
+        12,
+        4,
+        3,
+        3,
+        [1, 5],
+    )
+    assert first["mean"] == pytest.approx(10 / 3)
+    assert cli.main(["list", "datasets", "--data", f"summeval:{summeval}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:6] == ["coherence", "12", "4", "3", "3", "1-5"]
+    assert max(map(len, lines)) <= 80
+    assert cli.main(["list", "rubrics", "--data", "demo"]) == 2
+    assert "go together with 'datasets'" in capsys.readouterr().err

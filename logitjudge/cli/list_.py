@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from logitjudge.cli import _console
+from logitjudge.cli import _console, _tables
+from logitjudge.errors import InputError
 
 EXAMPLES = """
   logitjudge list datasets
+  logitjudge list datasets --data summeval:annotations/
   logitjudge list orderings
 """
 LEVELS = 5  # of the rubric for which orderings are counted
@@ -22,14 +24,64 @@ def list_(
         str,
         typer.Argument(metavar="WHAT", help="models, datasets, templates, rubrics, orderings, debiasers or probes."),
     ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="D", help="With 'datasets': what this one holds, by criterion, and how its raters agree."
+        ),
+    ] = None,
+    as_json: _console.AsJson = False,
 ) -> None:
     """Print what there is, one line each."""
+    if data is not None or as_json:
+        _dataset(kind, data, as_json)
+        return
     lines = list(KINDS[_console.one_of("list", kind, KINDS)]())
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     if not lines:
         _console.note(f"no {kind} yet")
+
+
+def _dataset(kind: str, data: str | None, as_json: bool) -> None:
+    """Print what one data set holds."""
+    from logitjudge import datasets
+    from logitjudge.report.dataset import about
+
+    if kind != "datasets" or data is None:
+        raise InputError(
+            "--data and --json go together with 'datasets': logitjudge list datasets --data NAME:PATH [--json]."
+        )
+    rows = about(datasets.load(data))
+    if as_json:
+        _console.print_json(rows)
+        return
+    console, columns = _console.out(), ["items", "clusters", "systems", "raters"]
+    numbers = {
+        "mean": "mean",
+        "alpha_ordinal": "a.ord",
+        "alpha_interval": "a.int",
+        "icc": "ICC",
+        "ceiling": "ceiling",
+    }
+    cells = [
+        [
+            str(row["criterion"] or "all"),
+            *(_console.ABSENT if row[name] is None else f"{row[name]:,}" for name in columns),
+            _console.ABSENT if row["scale"] is None else f"{row['scale'][0]}-{row['scale'][1]}",
+            *(_console.number(row[name], ".2f") for name in numbers),
+        ]
+        for row in rows
+    ]
+    _tables.table(console, ["criterion", *columns, "scale", *numbers.values()], cells, tight=True)
+    _tables.say(
+        console,
+        f"Ratings: {rows[0]['target']}. a.ord, a.int: Krippendorff's alpha; ICC: of the mean of the raters; ceiling: its square root, the best Pearson "
+        "correlation that a judge can expect.",
+    )
+    for text in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        _tables.say(console, f"{text[0].upper()}{text[1:]}.", "  ")
 
 
 def _first_line(text: str | None) -> str:
