@@ -169,3 +169,15 @@ def test_the_section_has_json_values_for_every_kind_of_run():
     found = section(planted(30), draws=50)
     assert len(found["soft"]["costs"]) == 10
     assert found["soft"]["test"]["p"] < 0.001
+
+
+def test_texts_that_cannot_be_parsed_make_no_interval_of_bias():
+    orderings = parse("cyclic", (1, 2, 3))
+    picks = np.tile(np.array([1.0, 2.0, 3.0]), (30, 3, 2))
+    picks[:, 1, :3] = np.nan  # half of the texts under one ordering; the others still pick every score once
+    run = lj.SampledRun(picks, tuple(lj.Item(f"i{n}", {}) for n in range(30)), orderings, (1, 2, 3))
+    found = uncertainty.position_intervals(uncertainty.resampled(run, "hard", draws=20))
+    np.testing.assert_allclose(found.value, np.full(3, 1 / 3))
+    picks[0, 1] = np.nan
+    with pytest.raises(NotObserved, match="from 1 of 90 readings no text could be parsed"):
+        uncertainty.resampled(lj.SampledRun(picks, run.items, orderings, (1, 2, 3)), "hard")

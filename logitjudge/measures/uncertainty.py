@@ -114,7 +114,7 @@ def resampled(run: Run, estimator: Estimator = "soft", *, draws: int = 2000, see
         raise NotObserved(
             f"score {run.scores[k]} is never shown at position {p + 1}: there is no interval. The design 'balanced' covers all cells."
         )
-    weight = run.probs() if estimator == "soft" else picks(run)
+    weight = run.probs() if estimator == "soft" else _picks(run)
     by_item = cells.by_item(weight, run.shown)  # (I, K, P)
     places = by_item.sum(axis=1)
     places = np.divide(places, places.sum(axis=1, keepdims=True), where=places.any(axis=1, keepdims=True), out=places)
@@ -125,6 +125,21 @@ def resampled(run: Run, estimator: Estimator = "soft", *, draws: int = 2000, see
     weights = rng.multinomial(count, np.full(count, 1 / count), size=draws).astype(np.float64)
     summed = [_sums(values, number, count) for values in (by_item, weight.mean(axis=1), places)]
     return Resampled(summed[0], summed[1], summed[2] / size, weights)
+
+
+def _picks(run: Run) -> FloatArray:
+    """(I, O, K) picks; of a sampled run, shares among the texts that could be parsed."""
+    made = picks(run)
+    if not isinstance(run, SampledRun):
+        return made
+    if not (run.parsed > 0).all():
+        count = int((run.parsed == 0).sum())
+        raise NotObserved(
+            f"from {count} of {run.parsed.size} readings no text could be parsed: intervals over items need all. "
+            "Take more --samples, or leave these items out (run.select)."
+        )
+    shares: FloatArray = made / run.parsed[..., None]
+    return shares
 
 
 def _sums(values: FloatArray, number: IntArray, count: int) -> FloatArray:
