@@ -1,5 +1,8 @@
 """Intervals, the test of position bias, equivalence, what is detectable: by hand, against scipy, on planted judges."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from planted_runs import run_of
@@ -10,6 +13,32 @@ from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import uncertainty
 from logitjudge.orderings import parse
 from logitjudge.report.uncertainty import section
+
+CASES = json.loads((Path(__file__).parent / "cases" / "uncertainty.json").read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_small_cases_by_hand(name):
+    case = CASES[name]
+    expected = case["expected"]
+    run = run_of(case["probs"], case["orderings"])
+    made = uncertainty.resampled(run, draws=200)
+    positions, test = uncertainty.position_intervals(made), uncertainty.position_test(made)
+    np.testing.assert_allclose(positions.value, expected["positions"])
+    for key in ("statistic", "f", "p"):
+        found = getattr(test, key)
+        assert found == (expected[key] if expected[key] is None else pytest.approx(expected[key], abs=5e-5))
+    assert test.degrees == (expected["degrees"] and tuple(expected["degrees"]))
+    cost = uncertainty.cost_intervals(made, run.orderings[:1])
+    assert cost.value[0] == pytest.approx(expected["cost"], abs=5e-6)
+    assert cost.low[0] <= cost.value[0] <= cost.high[0]
+    assert uncertainty.equivalence(made, 0.2 if len(run.scores) == 2 else 0.05).p == pytest.approx(
+        expected["equivalence"], abs=5e-6
+    )
+    assert uncertainty.detectable(made)[0] == pytest.approx(expected["detectable"], abs=5e-5)
+    if expected["detectable"] == 0:
+        np.testing.assert_allclose([positions.low, positions.high], [expected["positions"]] * 2)
+        assert (cost.low[0], cost.high[0]) == pytest.approx((cost.value[0],) * 2)
 
 
 def planted(count=60, bias=(0.8, 0.0, 0.0, 0.0, 0.3), noise=0.5, design="balanced", seed=0, clusters=None, levels=5):
@@ -162,8 +191,6 @@ def test_the_noise_floor_s_reach_is_what_it_could_do():
 
 
 def test_the_section_has_json_values_for_every_kind_of_run():
-    import json
-
     for run in (planted(30), planted(3), planted(30, design="cyclic"), planted(6, design="identity")):
         json.dumps(section(run, draws=50), allow_nan=False)
     found = section(planted(30), draws=50)
