@@ -1,5 +1,7 @@
 """Every number of `show` against `recompute`, which is written from the definitions alone."""
 
+from pathlib import Path
+
 import pytest
 from recompute import recompute
 
@@ -24,8 +26,27 @@ def close(found, expected):
 @pytest.mark.parametrize("name", RUNS)
 def test_show_says_what_the_definitions_say(tmp_path, name):
     model, design = RUNS[name]
-    run = lj.judge(model, "demo", orderings=design, limit=12, out=tmp_path / "run")
-    found, expected = summary(run), recompute(tmp_path / "run")
+    compare(lj.judge(model, "demo", orderings=design, limit=12, out=tmp_path / "run"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["qwen-summeval-coherence", "qwen-hanna-relevance"])
+def test_so_it_does_of_the_real_runs(name):
+    """The runs that the README's figures come from; spread by name so that a changed number is noticed."""
+    folder = Path(__file__).parent / "runs" / name
+    compare(lj.load_run(folder), folder)
+
+
+def test_the_readme_s_figures_are_those_of_the_run():
+    run = lj.load_run(Path(__file__).parent / "runs" / "qwen-summeval-coherence")
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    for estimator in ("soft", "hard"):
+        shares = " | ".join(f"{100 * share:.1f}" for share in lj.position_distribution(run, estimator))
+        assert f"| {estimator} | {shares} |" in text
+
+
+def compare(run, folder):
+    """All numbers of the core of `show`."""
+    found, expected = summary(run), recompute(folder)
     for key in ("items", "clusters", "readings"):
         assert found[key] == expected[key]
     for kind in ("soft", "hard"):
