@@ -77,8 +77,8 @@ def _dataset(kind: str, data: str | None, as_json: bool) -> None:
     _tables.table(console, ["criterion", *columns, "scale", *numbers.values()], cells, tight=True)
     _tables.say(
         console,
-        f"Ratings: {rows[0]['target']}. a.ord, a.int: Krippendorff's alpha; ICC: of the mean of the raters; ceiling: its square root, the best Pearson "
-        "correlation that a judge can expect.",
+        f"Ratings: {rows[0]['target']}. a.ord, a.int: Krippendorff's alpha; ICC: of the mean of the raters; ceiling: its square "
+        "root, the best Pearson correlation that a judge can expect.",
     )
     for text in dict.fromkeys(row["note"] for row in rows if row["note"]):
         _tables.say(console, f"{text[0].upper()}{text[1:]}.", "  ")
