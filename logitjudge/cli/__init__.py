@@ -28,6 +28,7 @@ ORDER = (
     "show",
     "select",
     "compare",
+    "plot",
     "plan",
     "detect",
     "prompts",
