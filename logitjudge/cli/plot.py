@@ -25,7 +25,10 @@ def plot(
     ] = "soft",
     partial: _console.Partial = False,
 ) -> None:
-    """Draw a figure of a run: one column wide, fonts embedded, readable in grey."""
+    """Draw a figure of a run, for a paper.
+
+    One column wide, fonts embedded, readable in grey.
+    """
     from logitjudge.report import plots
     from logitjudge.store import load_run
 
