@@ -28,6 +28,7 @@ ORDER = (
     "show",
     "select",
     "compare",
+    "report",
     "plot",
     "plan",
     "detect",

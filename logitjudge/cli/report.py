@@ -1,0 +1,41 @@
+"""``logitjudge report``: one HTML file that says what a judge does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from logitjudge.cli import _console
+
+EXAMPLES = """
+  logitjudge report runs/q8
+  logitjudge report runs/q8 runs/l8 --out judges.html
+"""
+
+
+def report(
+    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Run folders.")],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="The HTML file; report.html in this folder by default.")
+    ] = "report.html",
+    as_json: _console.AsJson = False,
+    partial: _console.Partial = False,
+) -> None:
+    """Write one HTML file of one or several runs.
+
+    It opens offline and loads nothing: verdict first, then figures, tables that sort, the items with their
+    probabilities under each ordering, protocol and warnings. --json prints the same numbers.
+    """
+    from logitjudge.report import html
+    from logitjudge.report.page import page
+    from logitjudge.store import load_run
+
+    runs = [load_run(folder, partial=partial) for folder in folders]
+    names = [str(Path(folder)) for folder in folders]
+    if as_json:
+        _console.print_json([page(run, name) for run, name in zip(runs, names, strict=True)])
+        return
+    html.write(html.report(runs, names), Path(out))
+    typer.echo(out)
