@@ -6,10 +6,12 @@ stored with the resolved token budget, so that a run killed at any instant goes 
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import hashlib
 import json
 import platform
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +88,7 @@ def judge(
     orderings
         A design's name, score values (``"1,2,3;3,2,1"``), or orderings.
     out
-        The run folder; a temporary one by default. The same call on it goes on where it stopped.
+        The run folder; by default a temporary one, which goes when Python ends. The same call on it goes on where it stopped.
     rubric
         One for all items: its name, a file, or a `Rubric`; ``"item"`` takes each item's own.
     verdict
@@ -136,7 +138,7 @@ def judge(
         "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
     }  # fmt: skip
     text = verdicts.settings(asked.template, asked.scores, writes, seed)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="logitjudge-"))
+    folder = Path(out) if out is not None else _temporary()
     identity = json.loads(_json({**_identity(asked, spec, seed), "writing": text}))  # as run.json will have it
     anew = (
         overwrite and (folder / "run.json").exists()
@@ -162,6 +164,13 @@ def judge(
     else:
         report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
     return store.load_run(folder)
+
+
+def _temporary() -> Path:
+    """A folder that goes when Python ends: a run reads its stored columns from it until then."""
+    folder = Path(tempfile.mkdtemp(prefix="logitjudge-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _identity(asked: Study, spec: models.ModelSpec, seed: int) -> dict[str, Any]:

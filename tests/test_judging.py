@@ -1,6 +1,9 @@
 import json
+import subprocess
+import sys
 import warnings
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -557,3 +560,10 @@ def test_without_a_second_way_there_is_no_noise_floor(fake, out):
 def test_a_planted_judge_reads_no_messages():
     with pytest.raises(ModelError, match="reads items, not messages"):
         judging.read("planted", [{"role": "user", "content": "x"}], options=["1", "2"])
+
+
+def test_a_temporary_folder_goes_when_python_ends():
+    code = "import logitjudge as lj; r = lj.judge('planted', 'demo', limit=1); print(r.loaders['readings'].args[0]); assert len(r.readings()) == 10"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).exists()
+    assert "logitjudge-" in done.stdout
