@@ -563,7 +563,12 @@ def test_a_planted_judge_reads_no_messages():
 
 
 def test_a_temporary_folder_goes_when_python_ends():
-    code = "import logitjudge as lj; r = lj.judge('planted', 'demo', limit=1); print(r.loaders['readings'].args[0]); assert len(r.readings()) == 10"
+    code = "\n".join([
+        "import logitjudge as lj",
+        "run = lj.judge('planted', 'demo', limit=1)",
+        "print(run.loaders['readings'].args[0])",
+        "assert len(run.readings()) == 10",
+    ])  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not Path(done.stdout.strip()).exists()
     assert "logitjudge-" in done.stdout
