@@ -23,7 +23,7 @@ from scipy import stats
 import logitjudge as lj
 from logitjudge import registry
 from logitjudge.core import FloatArray
-from logitjudge.measures import uncertainty
+from logitjudge.measures import tests, uncertainty
 from logitjudge.orderings import parse
 
 BEGIN, END = "<!-- validation:begin -->", "<!-- validation:end -->"
@@ -133,7 +133,7 @@ def _covered(
     yield "all cells", float(((cells.low <= matrix) & (matrix <= cells.high)).all())
     found = uncertainty.cost_intervals(made, run.orderings[:1])
     yield "cost", float(found.low[0] <= cost <= found.high[0])
-    test = uncertainty.position_test(made)
+    test = tests.position_test(made)
     assert test.p is not None
     yield "rejected", float(test.p < 0.05)
 

@@ -1,20 +1,19 @@
 """Intervals, the test of position bias, equivalence, what is detectable: by hand, against scipy, on planted judges."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_runs import run_of
+from planted_runs import case_file, run_of
 from scipy import stats
 
 import logitjudge as lj
 from logitjudge.errors import InputError, NotObserved
-from logitjudge.measures import uncertainty
+from logitjudge.measures import floor, tests, uncertainty
 from logitjudge.orderings import parse
 from logitjudge.report.uncertainty import section
 
-CASES = json.loads((Path(__file__).parent / "cases" / "uncertainty.json").read_text())
+CASES = case_file("uncertainty")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -23,7 +22,7 @@ def test_small_cases_by_hand(name):
     expected = case["expected"]
     run = run_of(case["probs"], case["orderings"])
     made = uncertainty.resampled(run, draws=200)
-    positions, test = uncertainty.position_intervals(made), uncertainty.position_test(made)
+    positions, test = uncertainty.position_intervals(made), tests.position_test(made)
     np.testing.assert_allclose(positions.value, expected["positions"])
     for key in ("statistic", "f", "p"):
         found = getattr(test, key)
@@ -32,13 +31,16 @@ def test_small_cases_by_hand(name):
     cost = uncertainty.cost_intervals(made, run.orderings[:1])
     assert cost.value[0] == pytest.approx(expected["cost"], abs=5e-6)
     assert cost.low[0] <= cost.value[0] <= cost.high[0]
-    assert uncertainty.equivalence(made, 0.2 if len(run.scores) == 2 else 0.05).p == pytest.approx(
+    assert tests.equivalence(made, 0.2 if len(run.scores) == 2 else 0.05).p == pytest.approx(
         expected["equivalence"], abs=5e-6
     )
-    assert uncertainty.detectable(made)[0] == pytest.approx(expected["detectable"], abs=5e-5)
-    if expected["detectable"] == 0:
+    if expected["detectable"] is None:
+        assert np.isnan(tests.detectable(made)).all()
+        assert tests.clusters_for(made, 0.03) is None
         np.testing.assert_allclose([positions.low, positions.high], [expected["positions"]] * 2)
         assert (cost.low[0], cost.high[0]) == pytest.approx((cost.value[0],) * 2)
+    else:
+        assert tests.detectable(made)[0] == pytest.approx(expected["detectable"], abs=5e-5)
 
 
 def planted(count=60, bias=(0.8, 0.0, 0.0, 0.0, 0.3), noise=0.5, design="balanced", seed=0, clusters=None, levels=5):
@@ -78,7 +80,7 @@ def test_the_test_for_two_levels_is_the_t_test():
     """K = 2: T^2 is t^2, so p is that of scipy's one-sample t test on the items' share at position 1."""
     run = planted(25, bias=(0.3, 0.0), levels=2, design="full")
     made = uncertainty.resampled(run, draws=10)
-    found = uncertainty.position_test(made)
+    found = tests.position_test(made)
     shares = np.take_along_axis(run.probs(), np.broadcast_to(run.shown, run.logp.shape), 2).mean(axis=1)[:, 0]
     expected = stats.ttest_1samp(shares, 0.5)
     assert found.statistic == pytest.approx(expected.statistic**2)
@@ -94,7 +96,7 @@ def test_hotelling_by_hand():
     means = shares.reshape(20, 2, 5).mean(axis=1)[:, :4] - 0.2
     mean = means.mean(axis=0)
     statistic = 20 * mean @ np.linalg.solve(np.cov(means.T), mean)
-    found = uncertainty.position_test(uncertainty.resampled(run, draws=10))
+    found = tests.position_test(uncertainty.resampled(run, draws=10))
     assert found.statistic == pytest.approx(statistic)
     assert found.f == pytest.approx(statistic * 16 / (4 * 19))
     assert found.p == pytest.approx(stats.f.sf(statistic * 16 / (4 * 19), 4, 16))
@@ -102,12 +104,12 @@ def test_hotelling_by_hand():
 
 def test_without_variance_or_with_few_clusters_there_is_no_test():
     same = run_of(np.full((8, 10, 5), 0.2), "balanced")
-    found = uncertainty.position_test(uncertainty.resampled(same, draws=10))
+    found = tests.position_test(uncertainty.resampled(same, draws=10))
     assert (found.p, found.f, found.note) == (1.0, None, "degenerate: the clusters do not vary")
     ends = uncertainty.position_intervals(uncertainty.resampled(same, draws=10))
     np.testing.assert_allclose([ends.low, ends.high], np.full((2, 5), 0.2))
     assert ends.note.startswith("degenerate")
-    few = uncertainty.position_test(uncertainty.resampled(planted(5), draws=10))
+    few = tests.position_test(uncertainty.resampled(planted(5), draws=10))
     assert (few.p, few.note) == (None, "no test: 5 clusters, and it takes 6")
     one = uncertainty.position_intervals(uncertainty.resampled(planted(5, clusters=5), draws=10))
     assert np.isnan(one.low).all()
@@ -123,7 +125,9 @@ def test_the_cost_interval_is_as_the_design_says():
     drawn = made.matrices()[:, range(5), range(5)]
     error = drawn.std(axis=0, ddof=1)
     largest = np.abs((drawn - drawn.mean(axis=0)) / error).max(axis=1)
-    half = stats.t.isf(stats.norm.sf(np.quantile(largest, 0.95)), 59) * error
+    weight = run.probs().mean(axis=1)  # (I, K): every item is a cluster
+    effective = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
+    half = stats.t.isf(stats.norm.sf(np.quantile(largest, 0.95)), effective - 1) * error
     apart = np.abs(lj.score_position_matrix(run).values[range(5), range(5)] - 0.2)
     assert found.low[0] == pytest.approx(np.maximum(0, apart - half).sum())
     assert found.high[0] == pytest.approx((apart + half).sum())
@@ -142,31 +146,31 @@ def test_an_unbiased_judge_shows_the_unbiased_cost():
 def test_equivalence_is_two_one_sided_tests():
     run = planted(60, bias=(0.05, 0, 0, 0, 0), noise=0.1)
     made = uncertainty.resampled(run, draws=10)
-    found = uncertainty.equivalence(made, 0.03)
+    found = tests.equivalence(made, 0.03)
     shares = made.shares
     for p in range(5):
         below = stats.ttest_1samp(shares[:, p], 0.2 + 0.03, alternative="less").pvalue
         above = stats.ttest_1samp(shares[:, p], 0.2 - 0.03, alternative="greater").pvalue
         assert found.by_position[p] == pytest.approx(max(below, above))
     assert found.p == found.by_position.max() < 0.05
-    assert uncertainty.equivalence(made, 1e-4).p > 0.05
+    assert tests.equivalence(made, 1e-4).p > 0.05
     with pytest.raises(InputError, match="margin"):
-        uncertainty.equivalence(made, 0.0)
+        tests.equivalence(made, 0.0)
 
 
 def test_what_is_detectable_is_found_that_often():
     made = uncertainty.resampled(planted(40), draws=10)
-    effect = uncertainty.detectable(made)[0]
+    effect = tests.detectable(made)[0]
     spread = made.shares[:, 0].std(ddof=1)
     rng = np.random.default_rng(1)
     p = stats.ttest_1samp(rng.normal(effect, spread, (4_000, 40)), 0, axis=1).pvalue
     assert (p < 0.05).mean() == pytest.approx(0.8, abs=0.03)
-    needed = uncertainty.clusters_for(made, effect=float(uncertainty.detectable(made).max()))
+    needed = tests.clusters_for(made, effect=float(tests.detectable(made).max()))
     assert needed == pytest.approx(40, abs=2)
 
 
 def test_models_are_adjusted_together():
-    assert uncertainty.false_discovery([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.04, 0.04])
+    assert tests.false_discovery([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.04, 0.04])
 
 
 def test_an_uncovered_cell_is_named():
@@ -174,20 +178,150 @@ def test_an_uncovered_cell_is_named():
         uncertainty.resampled(planted(5, design="identity"))
 
 
-def test_the_noise_floor_s_reach_is_what_it_could_do():
-    """A shift of every log-probability by up to n nats moves no share by more, to first order, and some by almost as much."""
-    run = planted(10)
-    floor = 0.01
-    run = lj.Run(
-        run.logp, run.alias_mass, run.items, run.orderings, run.scores, provenance={"noise_floor": {"max_nats": floor}}
+def with_floor(run, nats):
+    return lj.Run(
+        run.logp, run.alias_mass, run.items, run.orderings, run.scores, provenance={"noise_floor": {"max_nats": nats}}
     )
-    reach = uncertainty.noise_reach(run)
-    sign = np.where(np.array([o.position_of for o in run.orderings]) == 0, floor, -floor)  # all against position 1
-    moved = run.logp + sign
-    q = np.exp(moved) / np.exp(moved).sum(axis=-1, keepdims=True)
-    share = np.take_along_axis(q, np.broadcast_to(run.shown, q.shape), 2).mean(axis=(0, 1))[0]
-    shift = share - lj.position_distribution(run)[0]
-    assert 0.9 * reach[0] < shift <= 1.05 * reach[0]
+
+
+def moved_against(run, here, nats):
+    """The run with every log-probability moved by `nats`: up where `here` (O, K), else down."""
+    logp = run.logp + np.where(here, nats, -nats)
+    return lj.Run(
+        logp - np.log(np.exp(logp).sum(axis=-1, keepdims=True)), run.alias_mass, run.items, run.orderings, run.scores
+    )
+
+
+@pytest.mark.parametrize(("estimator", "nats", "least"), [("soft", 0.01, 0.9), ("hard", 0.3, 0.4)])
+def test_the_noise_floor_s_reach_is_what_it_could_do(estimator, nats, least):
+    """No share or cell moves by more, to first order, when all readings move the same way; and some by almost as much.
+
+    For winners not quite: that of a reading may turn to or from a position, and the bound has both.
+    """
+    run = with_floor(planted(40), nats)
+    reach = floor.reach(run, estimator)
+    place = np.array([o.position_of for o in run.orderings])
+    for p in range(5):
+        moved = moved_against(run, place == p, nats)
+        shift = lj.position_distribution(moved, estimator)[p] - lj.position_distribution(run, estimator)[p]
+        assert least * reach.positions[p] < shift <= 1.05 * reach.positions[p]
+        for k in range(5):
+            here = (place[:, [k]] == p) == (np.arange(5) == k)  # k against all others: up at p, down elsewhere
+            matrices = [lj.score_position_matrix(r, estimator).values for r in (moved_against(run, here, nats), run)]
+            shift = matrices[0][k, p] - matrices[1][k, p]
+            assert least * reach.cells[k, p] < shift <= 1.1 * reach.cells[k, p]
+    identity = list(range(5))
+    assert reach.costs(run.orderings[:1])[0] == pytest.approx(reach.cells[identity, identity].sum())
+
+
+def test_without_a_floor_or_without_probabilities_nothing_is_said():
+    assert floor.reach(planted(3)) is None
+    assert section(planted(3), draws=10)["soft"]["positions"]["within_noise"] is None
+    orderings = parse("cyclic", (1, 2, 3))
+    run = lj.SampledRun(np.ones((2, 3, 1)), tuple(lj.Item(f"i{n}", {}) for n in range(2)), orderings, (1, 2, 3))
+    assert floor.reach(run, "hard") is None
+
+
+def test_the_section_says_what_the_floor_could_explain():
+    found = section(with_floor(planted(30, bias=(0.0,) * 5, noise=0.05), 0.2), draws=50)["soft"]
+    assert all(found["positions"]["within_noise"])
+    assert found["test"]["within_noise"]
+    assert found["costs"][0]["within_noise"]
+    assert all(all(row) for row in found["cells"]["within_noise"])
+    found = section(with_floor(planted(30), 1e-4), draws=50)["soft"]
+    assert not found["positions"]["within_noise"][0]
+    assert not found["test"]["within_noise"]
+    assert not found["costs"][0]["within_noise"]
+
+
+def test_clusters_of_several_sizes_count_with_their_items():
+    case = case_file("uncertainty_clusters")
+    items = [lj.Item(f"i{n}", {}, cluster=name) for n, name in enumerate(case["clusters"])]
+    probs = [[[s, 1 - s], [1 - s, s]] for s in case["shares"]]
+    run = run_of(probs, "1,2;2,1", items=items)
+    made, expected = uncertainty.resampled(run, draws=10), case["expected"]
+    np.testing.assert_allclose(made.shares[:, 0], expected["by_cluster"])
+    np.testing.assert_allclose(made.shares.mean(axis=0), lj.position_distribution(run))
+    found = tests.position_test(made)
+    assert (found.statistic, found.p) == pytest.approx((expected["statistic"], expected["p"]), abs=5e-7)
+    assert made.effective == pytest.approx(expected["effective"], abs=5e-7)
+
+
+def test_in_an_unbalanced_design_order_blind_winners_are_not_called_biased():
+    """Cells that rest on one reading beside cells that rest on six: shares that were divided by their sum lean to the former."""
+    rejected = []
+    for seed in range(150):
+        run = planted(300, bias=(0.0,) * 5, noise=1.5, design="random:14", seed=seed)
+        rejected.append(tests.position_test(uncertainty.resampled(run, "hard", draws=2)).p < 0.05)
+    assert np.mean(rejected) < 0.1
+
+
+def rare_score(takers):
+    """40 items, all of which pick score 5 whatever the order, but `takers` that pick score 1 when it stands first, else 5."""
+    orderings = parse("balanced", (1, 2, 3, 4, 5))
+    probs = np.full((40, 10, 5), 0.02)
+    probs[..., 4] = 0.92
+    first = [o for o, ordering in enumerate(orderings) if ordering.shown[0] == 0]
+    for o in first:
+        probs[:takers, o] = [0.92, 0.02, 0.02, 0.02, 0.02]
+    return run_of(probs, "balanced")
+
+
+def test_a_row_that_rests_on_one_item_is_not_certain():
+    made = uncertainty.resampled(rare_score(1), "hard", draws=200)
+    found = uncertainty.matrix_intervals(made)
+    assert found.value[0].tolist() == [1, 0, 0, 0, 0]
+    assert np.isnan(found.low[0]).all()
+    assert found.reasons[:2] == ("rests on 1.0 effective clusters, and an interval takes 2", "never picked")
+    assert not found.off[0].any()
+    cost = uncertainty.cost_intervals(made, parse("1,5,4,3,2", (1, 2, 3, 4, 5)))
+    assert np.isnan([cost.low[0], cost.unbiased[0]]).all()
+
+
+def test_a_row_without_spread_is_not_surely_off():
+    found = uncertainty.matrix_intervals(uncertainty.resampled(rare_score(6), "hard", draws=200))
+    assert (found.low[0].tolist(), found.high[0].tolist()) == ([1, 0, 0, 0, 0],) * 2  # [x, x]
+    assert not found.off[0].any()
+
+
+def test_simultaneous_cells_hold_where_scores_are_used_unevenly():
+    """Ratings near the top, so that score 1 has few effective clusters: C - 1 degrees of freedom held in 60 % (400 draws)."""
+    place = np.array([o.position_of for o in parse("balanced", (1, 2, 3, 4, 5))])
+    bias = np.array([0.8, 0, 0, 0, 0.3])
+
+    def judged(count, rng):
+        rating = 1 + 4 * rng.beta(4, 1, (count, 1))
+        quality = -((np.arange(1, 6) - rating) ** 2) + rng.normal(0, 0.8, (count, 5))
+        logits = quality[:, None] + bias[place] + rng.normal(0, 0.5, (count, 10, 5))
+        return run_of(np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True), "balanced")
+
+    truth = lj.score_position_matrix(judged(40_000, np.random.default_rng(1))).values
+    held = []
+    for draw in range(150):
+        found = uncertainty.matrix_intervals(
+            uncertainty.resampled(judged(40, np.random.default_rng([2, draw])), draws=300, seed=draw)
+        )
+        held.append((((found.low <= truth) & (truth <= found.high)) | np.isnan(found.low)).all())
+    assert np.mean(held) > 0.88
+
+
+def test_directions_that_do_not_vary_are_left_out_whichever_positions_they_are():
+    rng = np.random.default_rng(0)
+    first = 0.2 + rng.normal(0.02, 0.02, 30)
+    shares = np.stack([first, 0.4 - first, np.full(30, 0.2), np.full(30, 0.2), np.full(30, 0.2)], axis=1)
+    for turn in range(5):
+        made = uncertainty.Resampled(np.ones((30, 5, 5)), np.ones((30, 5)), np.roll(shares, turn, 1), np.ones((2, 30)))
+        found = tests.position_test(made)
+        assert found.p == pytest.approx(stats.ttest_1samp(first, 0.2).pvalue)
+        assert found.note == "3 of 4 directions do not vary and are left out"
+
+
+def test_bounds_that_are_not_exact_are_said_to_be():
+    run = planted(4)
+    exact = np.ones(run.logp.shape, dtype=bool)
+    exact[0, 0, 0] = False
+    run = lj.Run(run.logp, run.alias_mass, run.items, run.orderings, run.scores, exact=exact)
+    assert "reason" in section(run, draws=10)["soft"]
 
 
 def test_the_section_has_json_values_for_every_kind_of_run():

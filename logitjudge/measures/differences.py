@@ -33,12 +33,17 @@ def critical(drawn: FloatArray, clusters: int, *, level: float = 0.95, sides: in
     sides
         2, or 1 for a bound from below.
     """
+    error, tail = spread(drawn, level=level, sides=sides)
+    return error, float(stats.t.isf(tail, max(clusters - 1, 1)))
+
+
+def spread(drawn: FloatArray, *, level: float = 0.95, sides: int = 2) -> tuple[FloatArray, float]:
+    """Standard errors (N,), and the normal tail probability one-sided at which all N intervals hold together; see `critical`."""
     error = drawn.std(axis=0, ddof=1)
     apart = drawn - drawn.mean(axis=0)
     t = np.divide(apart, error, where=error > SAME, out=np.zeros(drawn.shape))
     largest = (np.abs(t) if sides == 2 else t).max(axis=1, initial=0)
-    tail = stats.norm.sf(np.quantile(largest, level))
-    return error, float(stats.t.isf(tail, max(clusters - 1, 1)))
+    return error, float(stats.norm.sf(np.quantile(largest, level)))
 
 
 def compare(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Estimator = Literal["soft", "hard"]
 TIE = 1e-12  # relative
-ESTIMATORS = ("soft", "hard")
+ESTIMATORS: tuple[Estimator, ...] = ("soft", "hard")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,7 @@ def section(run: Run, name: str, *, draws: int = 1000) -> Json:
         not exist is None.
     """
     sampled = isinstance(run, SampledRun)
-    matrices = {e: None if sampled and e == "soft" else score_position_matrix(run, e) for e in ESTIMATORS}  # type: ignore[arg-type]
+    matrices = {e: None if sampled and e == "soft" else score_position_matrix(run, e) for e in ESTIMATORS}
     shares = {e: None if m is None else _nulls(m.position_distribution()) for e, m in matrices.items()}
     costs = None if matrices["soft"] is None else spread(matrices["soft"])
     method = "mean_winner" if sampled else "mean_prob"

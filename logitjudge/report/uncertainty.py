@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from logitjudge.core import FloatArray
-from logitjudge.errors import NotObserved
-from logitjudge.measures import uncertainty
-from logitjudge.measures.matrices import ESTIMATORS
+from logitjudge.errors import NotExact, NotObserved
+from logitjudge.measures import floor, tests, uncertainty
+from logitjudge.measures.floor import Reach
+from logitjudge.measures.matrices import ESTIMATORS, Estimator
 from logitjudge.measures.uncertainty import Resampled, Simultaneous
 from logitjudge.run import Run, SampledRun
 
@@ -18,7 +17,7 @@ EFFECT = 0.03  # a deviation of a share that a study may want to find
 Json = dict[str, Any]
 
 
-def section(run: Run, *, draws: int = 2000, seed: int = 0, margin: float = uncertainty.MARGIN) -> Json:
+def section(run: Run, *, draws: int = 2000, seed: int = 0, margin: float = tests.MARGIN) -> Json:
     """Uncertainty of a run, by estimator.
 
     Parameters
@@ -33,26 +32,27 @@ def section(run: Run, *, draws: int = 2000, seed: int = 0, margin: float = uncer
     Returns
     -------
     dict
-        ``draws``, ``clusters``, ``noise_reach`` (how far the noise floor could move each share), and for ``soft`` and
-        ``hard``: ``positions``, ``cells`` and ``costs`` with 95 % intervals, ``test``, ``equivalence``, ``detectable``, ``clusters_for``.
+        ``draws``, ``clusters``, ``noise_reach`` (how far the noise floor could move each soft share), and for ``soft`` and
+        ``hard``: ``positions``, ``cells`` and ``costs`` with 95 % intervals, ``test``, ``equivalence``, ``detectable``,
+        ``clusters_for``. ``within_noise`` beside a number: the noise floor alone could explain it; None without a noise floor.
     """
-    reach = uncertainty.noise_reach(run) if run_is_exact(run) else None
+    soft = _reach(run, "soft")
     made: Json = {
         "scores": run.scores.tolist(),
         "draws": draws,
-        "noise_reach": None if reach is None else reach.tolist(),
+        "noise_reach": None if soft is None else soft.positions.tolist(),
         "clusters": None,
     }
     for estimator in ESTIMATORS:
         try:
             if isinstance(run, SampledRun) and estimator == "soft":
                 raise NotObserved("the run was sampled: it has picks and no probabilities")
-            found = uncertainty.resampled(run, estimator, draws=draws, seed=seed)  # type: ignore[arg-type]
-        except NotObserved as error:
+            found = uncertainty.resampled(run, estimator, draws=draws, seed=seed)
+        except (NotObserved, NotExact) as error:
             made[estimator] = {"reason": str(error)}
             continue
         made["clusters"] = found.clusters
-        made[estimator] = _of(run, found, reach, margin)
+        made[estimator] = _of(run, found, _reach(run, estimator), margin)
     return made
 
 
@@ -61,44 +61,62 @@ def run_is_exact(run: Run) -> bool:
     return not isinstance(run, SampledRun) and bool(run.exact.all())
 
 
-def _of(run: Run, found: Resampled, reach: FloatArray | None, margin: float) -> Json:
+def _reach(run: Run, estimator: Estimator) -> Reach | None:
+    """What the noise floor could do; None where it or the probabilities are not known."""
+    return floor.reach(run, estimator) if run_is_exact(run) else None
+
+
+def _of(run: Run, found: Resampled, reach: Reach | None, margin: float) -> Json:
     positions = uncertainty.position_intervals(found)
-    test, equal = uncertainty.position_test(found), uncertainty.equivalence(found, margin)
-    apart = np.abs(positions.value - 1 / len(positions.value))
+    test, equal = tests.position_test(found), tests.equivalence(found, margin)
+    within = reach and _within(positions.value - 1 / len(positions.value), reach.positions)
     return {
-        "positions": {
-            **_ends(positions),
-            "within_noise": None if reach is None else (apart <= reach).tolist(),
-        },
+        "positions": {**_ends(positions), "within_noise": within},
         "test": {
             "null": test.null, "statistic": _plain(test.statistic), "f": _plain(test.f),
             "degrees": test.degrees and list(test.degrees), "p": _plain(test.p), "note": test.note,
+            "within_noise": within and all(within),
         },
-        "equivalence": {"margin": equal.margin, "p": _plain(equal.p), "by_position": _nulls(equal.by_position)},
-        "detectable": {"power": 0.8, "by_position": _nulls(uncertainty.detectable(found))},
-        "clusters_for": {"effect": EFFECT, "clusters": uncertainty.clusters_for(found, EFFECT)},
-        "cells": _cells(uncertainty.matrix_intervals(found)),
-        "costs": _costs(run, found),
+        "equivalence": {
+            "margin": equal.margin, "p": _plain(equal.p), "by_position": _nulls(equal.by_position), "note": equal.note,
+        },
+        "detectable": {"power": 0.8, "by_position": _nulls(tests.detectable(found))},
+        "clusters_for": {"effect": EFFECT, "clusters": tests.clusters_for(found, EFFECT)},
+        "cells": _cells(uncertainty.matrix_intervals(found), found, reach),
+        "costs": _costs(run, found, reach),
     }  # fmt: skip
+
+
+def _within(apart: FloatArray, reach: FloatArray) -> list[bool | None]:
+    """Whether the noise floor reaches as far as a number is from what no bias would give; None for one that is not there."""
+    return [None if not math.isfinite(a) else bool(abs(a) <= r) for a, r in zip(apart, reach, strict=True)]
 
 
 def _ends(found: Simultaneous) -> Json:
     return {**{name: _nulls(getattr(found, name)) for name in ("value", "low", "high")}, "note": found.note}
 
 
-def _cells(found: Simultaneous) -> Json:
+def _cells(found: Simultaneous, made: Resampled, reach: Reach | None) -> Json:
     ends = {name: [_nulls(row) for row in getattr(found, name)] for name in ("value", "low", "high")}
-    return {**ends, "note": found.note}
+    within = reach and [_within(*rows) for rows in zip(found.value - 1 / len(found.value), reach.cells, strict=True)]
+    return {
+        **ends,
+        "off": found.off.tolist(),
+        "within_noise": within,
+        "effective_clusters": _nulls(made.effective),
+        "reasons": list(found.reasons),
+        "note": found.note,
+    }
 
 
-def _costs(run: Run, found: Resampled) -> list[Json]:
+def _costs(run: Run, found: Resampled, reach: Reach | None) -> list[Json]:
     costs = uncertainty.cost_intervals(found, run.orderings)
+    within = [None] * len(run.orderings) if reach is None else _within(costs.value, reach.costs(run.orderings))
     columns = [_nulls(getattr(costs, name)) for name in ("value", "low", "high", "unbiased")]
+    names = ("ordering", "cost", "low", "high", "unbiased", "within_noise")
     scores = run.scores.tolist()
-    return [
-        {"ordering": list(ordering.values(scores)), "cost": cost, "low": low, "high": high, "unbiased": unbiased}
-        for ordering, cost, low, high, unbiased in zip(run.orderings, *columns, strict=True)
-    ]
+    orderings = [list(ordering.values(scores)) for ordering in run.orderings]
+    return [dict(zip(names, row, strict=True)) for row in zip(orderings, *columns, within, strict=True)]
 
 
 def _nulls(values: FloatArray) -> list[float | None]:

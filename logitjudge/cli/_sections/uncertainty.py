@@ -41,12 +41,12 @@ def _positions(console: Console, estimator: str, found: Json, section: Json) -> 
         f"{section['clusters']} clusters, resampled {section['draws']:,} times. detectable: the least deviation that a test of "
         f"that position finds with power {found['detectable']['power']:g}.",
     )
-    for note in filter(None, (found["positions"]["note"],)):
+    if note := found["positions"]["note"]:
         say(console, f"{note[0].upper()}{note[1:]}.", "  ")
     _tests(console, found, levels)
     within = found["positions"]["within_noise"]
     if within and any(within):
-        names = ", ".join(f"p{p + 1}" for p, inside in enumerate(within) if inside)
+        names = "all of them" if all(within) else ", ".join(f"p{p + 1}" for p, inside in enumerate(within) if inside)
         say(console, f"The noise floor alone could move {names} as far from {100 / levels:.1f} %.")
 
 
@@ -59,13 +59,14 @@ def _tests(console: Console, found: Json, levels: int) -> None:
         )
     else:
         degrees = ", ".join(map(str, test["degrees"]))
-        say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p = {_p(test['p'])}.")
+        more = f" ({test['note']})" if test["note"] else ""
+        say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p = {_p(test['p'])}{more}.")
     if equal["p"] is not None:
         inside = "are" if equal["p"] <= 0.05 else "cannot be said to be"
         say(
             console,
             f"All shares {inside} within {100 * equal['margin']:g} points of {100 / levels:.1f} % (two one-sided tests, p = "
-            f"{_p(equal['p'])}).",
+            f"{_p(equal['p'])}{'; ' * bool(equal['note'])}{equal['note']}).",
         )
     if wanted["clusters"] is not None:
         say(
@@ -81,32 +82,43 @@ def _p(value: float) -> str:
 def _cells(console: Console, estimator: str, cells: Json, scores: list[int]) -> None:
     levels = len(cells["value"])
     title(console, f"Score x position, {estimator}: cells whose interval leaves {100 / levels:.1f} % out, %")
-    rows = [
-        [
-            str(scores[k]),
-            f"p{p + 1}",
-            percent(cells["value"][k][p]),
-            f"{percent(low)} to {percent(cells['high'][k][p])}",
-        ]
-        for k in range(levels)
-        for p in range(levels)
-        if (low := cells["low"][k][p]) is not None and not low <= 1 / levels <= cells["high"][k][p]
-    ]
+    found = [(k, p) for k in range(levels) for p in range(levels) if cells["off"][k][p]]
+    rows = [[str(scores[k]), f"p{p + 1}", *_cell(cells, k, p)] for k, p in found]
     if rows:
-        table(console, ["score", "position", "share", "95 % interval"], rows, left=2)
+        table(console, ["score", "position", "share", "95 % interval", ""], rows, left=2)
     else:
         say(console, "None: with intervals that hold together for all cells, no cell is surely off.")
+    if any(cells["within_noise"][k][p] for k, p in found if cells["within_noise"]):
+        say(console, "*: the noise floor alone could move it as far.")
+    for k, reason in enumerate(cells["reasons"]):
+        if reason:
+            say(console, f"score {scores[k]} has no interval: {reason}", "  - ")
+
+
+def _cell(cells: Json, k: int, p: int) -> tuple[str, str, str]:
+    """Share, interval, and a mark where the noise floor reaches as far."""
+    low, high = percent(cells["low"][k][p]), percent(cells["high"][k][p])
+    marked = cells["within_noise"] and cells["within_noise"][k][p]
+    return percent(cells["value"][k][p]), f"{low} to {high}", "*" * bool(marked)
 
 
 def _costs(console: Console, estimator: str, costs: list[Json]) -> None:
     title(console, f"Bias Cost, {estimator}, with 95 % intervals")
     rows = [
-        [ordering(row["ordering"]), number(row["cost"]), _between(row), number(row["unbiased"])]
+        [
+            ordering(row["ordering"]),
+            number(row["cost"]),
+            _between(row),
+            number(row["unbiased"]),
+            "*" * bool(row["within_noise"]),
+        ]
         for row in costs[:LISTED]
     ]
-    table(console, ["ordering", "cost", "95 % interval", "unbiased"], rows)
+    table(console, ["ordering", "cost", "95 % interval", "unbiased", ""], rows)
     more = f" The first {LISTED} of {len(costs)} orderings; --json has all." if len(costs) > LISTED else ""
     say(console, f"unbiased: what a judge without position bias would show on average with these items.{more}")
+    if any(row["within_noise"] for row in costs):
+        say(console, "*: the noise floor alone could make a cost as large.")
 
 
 def _between(row: Json) -> str:
