@@ -248,12 +248,22 @@ def test_clusters_of_several_sizes_count_with_their_items():
 
 
 def test_in_an_unbalanced_design_order_blind_winners_are_not_called_biased():
-    """Cells that rest on one reading beside cells that rest on six: shares that were divided by their sum lean to the former."""
+    """Two scores lead and picks are noisy. Score 1 stands first twice, at 2 and 3 once: shares divided by their sum reject 33 %."""
     rejected = []
-    for seed in range(150):
-        run = planted(300, bias=(0.0,) * 5, noise=1.5, design="random:14", seed=seed)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        quality = np.array([0.0, 2.0, 2.0]) + rng.normal(0, 0.5, (300, 1, 3))
+        weight = np.exp(quality + rng.normal(0, 1, (300, 4, 3)))
+        run = run_of(weight / weight.sum(axis=-1, keepdims=True), "1,2,3;2,3,1;3,1,2;1,3,2")
         rejected.append(tests.position_test(uncertainty.resampled(run, "hard", draws=2)).p < 0.05)
-    assert np.mean(rejected) < 0.1
+    assert np.mean(rejected) < 0.12
+
+
+def test_resamples_without_a_row_do_not_shrink_its_error():
+    drawn = np.random.default_rng(0).normal(0, 1, (4_000, 1, 2))
+    drawn[::2, :, 0] = np.nan  # half of the resamples lack the first number
+    half = uncertainty._half_widths(drawn, np.array([[1e6]]))
+    assert half[0, 0] == pytest.approx(half[0, 1], rel=0.05)
 
 
 def rare_score(takers):
