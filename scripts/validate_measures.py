@@ -215,7 +215,7 @@ def _covered(run: lj.Run, setting: Setting, truth: Truth, seed: int) -> list[flo
     made = uncertainty.resampled(run, setting.estimator, draws=RESAMPLES, seed=seed)
     positions, cells = uncertainty.position_intervals(made), uncertainty.matrix_intervals(made)
     cost = uncertainty.cost_intervals(made, run.orderings[:1])
-    one = stats.t.ppf(0.975, made.clusters - 1) * made.distributions().std(axis=0, ddof=1)
+    one = stats.t.ppf(0.975, made.worth - 1) * np.sqrt(made.widening) * made.distributions().std(axis=0, ddof=1)
     return [
         float((np.abs(positions.value - truth.shares) <= one).mean()),
         float(_holds(positions, truth.shares).all()),
@@ -240,11 +240,11 @@ def _there(found: uncertainty.Simultaneous) -> BoolArray:
 def _one_cell(made: uncertainty.Resampled, cells: uncertainty.Simultaneous, truth: Truth) -> float:
     """Share of cells that hold the truth in intervals of their own, not simultaneous ones."""
     there = _there(cells)
-    drawn = made.matrices()
-    error = np.sqrt(np.nanmean((drawn - np.nanmean(drawn, axis=0)) ** 2, axis=0)) if there.any() else np.nan
-    with np.errstate(invalid="ignore"):
-        half = error * stats.t.ppf(0.975, made.effective - 1)[:, None]
-    return float((np.abs(cells.value - truth.matrix) <= half)[there].mean()) if there.any() else np.nan
+    if not there.any():
+        return np.nan
+    error = np.nanstd(made.matrices()[:, there], axis=0, ddof=1)
+    effective = np.broadcast_to(made.effective[:, None], there.shape)[there]
+    return float((np.abs(cells.value - truth.matrix)[there] <= error * stats.t.ppf(0.975, effective - 1)).mean())
 
 
 def _correlation(run: lj.Run, truth: Truth) -> float:

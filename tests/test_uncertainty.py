@@ -242,9 +242,31 @@ def test_clusters_of_several_sizes_count_with_their_items():
     made, expected = uncertainty.resampled(run, draws=10), case["expected"]
     np.testing.assert_allclose(made.shares[:, 0], expected["by_cluster"])
     np.testing.assert_allclose(made.shares.mean(axis=0), lj.position_distribution(run))
-    found = tests.position_test(made)
-    assert (found.statistic, found.p) == pytest.approx((expected["statistic"], expected["p"]), abs=5e-7)
-    assert made.effective == pytest.approx(expected["effective"], abs=5e-7)
+    assert [*made.effective, made.worth] == pytest.approx([expected["effective"]] * 3, abs=5e-7)
+    assert tests._error(made)[0] == pytest.approx(expected["error"], abs=5e-8)
+    assert tests.position_test(made).note == "no test: 3 clusters of several sizes, worth 2.7, and it takes 3"
+    items = [lj.Item(f"i{n}", {}, cluster=name) for n, name in enumerate("aabcddef")]
+    found = tests.position_test(uncertainty.resampled(run_of(probs * 2, "1,2;2,1", items=items), draws=10))
+    assert found.statistic == pytest.approx(expected["twice"]["statistic"], abs=5e-7)
+    assert found.f == pytest.approx(found.statistic)
+    assert found.degrees == pytest.approx(expected["twice"]["degrees"], abs=5e-7)
+    assert found.p == pytest.approx(stats.f.sf(found.f, *found.degrees))
+
+
+def test_unbiased_judges_of_clusters_of_several_sizes_are_not_rejected_more_often():
+    """One cluster of 6 items and one of 4 among 20: C - 1 degrees of freedom reject about 11 %."""
+    rng = np.random.default_rng(0)
+    size = np.array([6, 4, *[1] * 12, *[2] * 6])
+    rejected, held = [], []
+    for _ in range(600):
+        items = rng.normal(0, 0.03, (size.sum(), 5)) + np.repeat(rng.normal(0, 0.05, (20, 5)), size, axis=0)
+        by_item = np.broadcast_to((0.2 + items - items.mean(axis=1, keepdims=True))[:, None], (size.sum(), 5, 5))
+        shares = uncertainty._by_cluster(by_item, np.repeat(np.arange(20), size), 20)
+        made = uncertainty.Resampled(np.ones((20, 5, 5)), np.outer(size, np.full(5, 0.2)), shares, np.ones((2, 20)))
+        rejected.append(tests.position_test(made).p < 0.05)
+        held.append(np.abs(shares.mean(axis=0) - 0.2) <= stats.t.isf(0.025, made.worth - 1) * tests._error(made))
+    assert np.mean(rejected) < 0.085
+    assert np.mean(held) > 0.925
 
 
 def test_in_an_unbalanced_design_order_blind_winners_are_not_called_biased():

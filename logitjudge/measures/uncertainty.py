@@ -2,9 +2,10 @@
 
 Items that share a cluster are alike, so clusters are resampled, never readings. Intervals that belong together (positions
 of a distribution, cells of a matrix) are simultaneous: bootstrap standard errors times one max-t factor. Its degrees of freedom
-are C - 1 for positions. A row of the matrix is a ratio whose weight may rest on few clusters (real judges hardly use some scores),
-so its cells have those of its *effective* clusters ``(sum w)^2 / sum w^2``, minus 1: with C - 1, simultaneous cells of judges
-that use scores unevenly covered 60-80 % instead of 95 % at 20-200 clusters, with these 92-99 % (scripts/validate_measures.py).
+are those of the *effective* clusters ``(sum w)^2 / sum w^2``, minus 1. For positions w is a cluster's number of items: C - 1 where all
+have as many. For a row of the matrix it is the weight on its score, which may rest on few clusters (real judges hardly use some
+scores): with C - 1, simultaneous cells of such judges covered 60-80 % at 20-200 clusters, with these 91-98 %
+(scripts/validate_measures.py).
 
 References
 ----------
@@ -102,10 +103,17 @@ class Resampled:
     @property
     def effective(self) -> FloatArray:
         """(K,) clusters that a row of the matrix rests on, (sum w)^2 / sum w^2 with w a cluster's weight on the score."""
-        weight = self.cells.sum(axis=2)
-        square = (weight**2).sum(axis=0)
-        count: FloatArray = np.divide(weight.sum(axis=0) ** 2, square, where=square > 0, out=np.zeros(len(square)))
-        return count
+        return _effective(self.cells.sum(axis=2))
+
+    @property
+    def worth(self) -> float:
+        """How many clusters of one size these are worth, (sum n)^2 / sum n^2 with n a cluster's number of items; C at most."""
+        return float(_effective(np.rint(self.share.sum(axis=1))[:, None])[0])
+
+    @property
+    def widening(self) -> float:
+        """Factor of variances over items, (1 - 1/C) / (1 - 1/worth): large clusters pull the mean that they are compared with."""
+        return (1 - 1 / self.clusters) / (1 - 1 / self.worth)
 
     def matrices(self, weights: FloatArray | None = None) -> FloatArray:
         """(B, K, P) score x position matrices; of the run itself where ``weights`` is `once`."""
@@ -118,6 +126,13 @@ class Resampled:
         share = share / share.sum(axis=1, keepdims=True)
         made: FloatArray = np.einsum("bk,bkp->bp", share, np.nan_to_num(self.matrices(weights)))
         return made
+
+
+def _effective(weight: FloatArray) -> FloatArray:
+    """(N,) effective number of (C, N) weights; 0 without any."""
+    square = (weight**2).sum(axis=0)
+    count: FloatArray = np.divide(weight.sum(axis=0) ** 2, square, where=square > 0, out=np.zeros(len(square)))
+    return count
 
 
 def resampled(run: Run, estimator: Estimator = "soft", *, draws: int = 2000, seed: int = 0) -> Resampled:
@@ -191,12 +206,12 @@ def _sums(values: FloatArray, number: IntArray, count: int) -> FloatArray:
 
 
 def position_intervals(made: Resampled) -> Simultaneous:
-    """(P,) position distribution with simultaneous intervals, t with C - 1 degrees of freedom."""
+    """(P,) position distribution with simultaneous intervals, t with `worth` - 1 degrees of freedom (C - 1 for clusters of one size)."""
     value, drawn = made.distributions(made.once)[0], made.distributions()
     if made.clusters < 2:
         return _ends(value, np.full(value.shape, np.nan), made)
     error, tail = differences.spread(drawn)
-    return _ends(value, error * stats.t.isf(tail, made.clusters - 1), made)
+    return _ends(value, error * np.sqrt(made.widening) * stats.t.isf(tail, made.worth - 1), made)
 
 
 def matrix_intervals(made: Resampled) -> Simultaneous:
@@ -272,7 +287,10 @@ class CostInterval:
 
 
 def cost_intervals(made: Resampled, orderings: Sequence[Ordering]) -> CostInterval:
-    """Bias Costs of orderings, each with its 95 % interval; NaN where a row of the matrix is missing, or has no interval."""
+    """Bias Costs of orderings, each with its 95 % interval; NaN where a row of the matrix is missing or has no interval.
+
+    Nor is there an interval where some of an ordering's cells do not vary and others do: the first are not certain, but rest on few picks.
+    """
     value, drawn, rows = made.matrices(made.once)[0], made.matrices(), _usable(made)
     return CostInterval(*np.array([_cost(value, drawn, made, rows, list(o.shown)) for o in orderings]).T)
 
@@ -287,6 +305,8 @@ def _cost(
         return float(apart.sum()), np.nan, np.nan, np.nan
     cells_of = drawn[:, shown, places]
     half = _half_widths(cells_of, made.effective[shown])
+    if (half <= SAME).any() and (half > SAME).any():  # a cell without spread is unknown beside others, not certain
+        half = np.full(half.shape, np.nan)
     noise = np.abs(cells_of - value[shown, places]).sum(axis=1)
     null = np.nanmean(noise) * np.sqrt(made.clusters / (made.clusters - 1))
     return float(apart.sum()), float(np.maximum(0, apart - half).sum()), float((apart + half).sum()), float(null)

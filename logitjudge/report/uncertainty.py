@@ -74,7 +74,7 @@ def _of(run: Run, found: Resampled, reach: Reach | None, margin: float) -> Json:
         "positions": {**_ends(positions), "within_noise": within},
         "test": {
             "null": test.null, "statistic": _plain(test.statistic), "f": _plain(test.f),
-            "degrees": test.degrees and list(test.degrees), "p": _plain(test.p), "note": test.note,
+            "degrees": test.degrees and [test.degrees[0], _plain(test.degrees[1])], "p": _plain(test.p), "note": test.note,
             "within_noise": within and all(within),
         },
         "equivalence": {

@@ -58,7 +58,7 @@ def _tests(console: Console, found: Json, levels: int) -> None:
             f"Test of position bias: {test['note']}" + ("" if test["p"] is None else f" (p = {test['p']:g})") + ".",
         )
     else:
-        degrees = ", ".join(map(str, test["degrees"]))
+        degrees = ", ".join(f"{number:.4g}" for number in test["degrees"])
         more = f" ({test['note']})" if test["note"] else ""
         say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p = {_p(test['p'])}{more}.")
     if equal["p"] is not None:
