@@ -9,7 +9,7 @@ from scipy import stats
 
 import logitjudge as lj
 from logitjudge.errors import InputError, NotObserved
-from logitjudge.measures import floor, tests, uncertainty
+from logitjudge.measures import differences, floor, tests, uncertainty
 from logitjudge.orderings import parse
 from logitjudge.report.uncertainty import section
 
@@ -314,6 +314,38 @@ def test_a_row_without_spread_is_not_surely_off():
     found = uncertainty.matrix_intervals(uncertainty.resampled(rare_score(6), "hard", draws=200))
     assert (found.low[0].tolist(), found.high[0].tolist()) == ([1, 0, 0, 0, 0],) * 2  # [x, x]
     assert not found.off[0].any()
+
+
+def test_a_cost_of_which_some_cells_do_not_vary_has_no_interval():
+    """K = 2: eight of twenty take score 1 where it stands first, and only there: row 1 is (1, 0) in every resample, row 2 moves."""
+    probs = np.full((20, 2, 2), [0.1, 0.9])
+    probs[:8, 0] = [0.9, 0.1]
+    found = uncertainty.cost_intervals(
+        made := uncertainty.resampled(run_of(probs, "1,2;2,1"), "hard", draws=100), parse("1,2", (1, 2))
+    )
+    matrix = uncertainty.matrix_intervals(made)
+    assert (matrix.low[0, 0], matrix.high[0, 0]) == (1, 1)
+    assert matrix.low[1, 1] < matrix.value[1, 1] < matrix.high[1, 1]
+    assert found.value[0] == pytest.approx(
+        0.5 + abs(12 / 32 - 0.5)
+    )  # score 2: 20 picks at position 1, 12 at position 2
+    assert np.isnan([found.low[0], found.high[0]]).all()
+
+
+def test_intervals_of_positions_widen_where_one_cluster_is_large():
+    """The same error of the resamples, but 20 clusters of which one has half of the items are worth (38)^2 / (19^2 + 19) = 3.8."""
+    drawn = uncertainty.resampled(planted(20), draws=200)
+    even = uncertainty.position_intervals(drawn)
+    size = np.array([19.0, *[1.0] * 19])
+    uneven = uncertainty.Resampled(drawn.cells, drawn.share / drawn.share.sum(axis=1, keepdims=True) * size[:, None],
+                                   drawn.shares, drawn.weights)  # fmt: skip
+    assert uneven.worth == pytest.approx(3.8)
+    assert uneven.widening == pytest.approx((1 - 1 / 20) / (1 - 1 / 3.8))
+    error, tail = differences.spread(uneven.distributions())
+    half = error * np.sqrt(uneven.widening) * stats.t.isf(tail, 2.8)
+    found = uncertainty.position_intervals(uneven)
+    np.testing.assert_allclose(found.high - found.value, half)
+    assert (even.high - even.low < found.high - found.low).all()
 
 
 def test_simultaneous_cells_hold_where_scores_are_used_unevenly():
