@@ -1,5 +1,6 @@
 """Agreement part by part: by hand, against scipy and scikit-learn on the resampled data, and where there is no number."""
 
+import io
 import json
 import warnings
 
@@ -7,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from planted_runs import case_file, case_run, planted_run, rated_items, rubric_of, unrated_items
+from rich.console import Console
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
+from logitjudge.cli._sections.people import show
 from logitjudge.core import Item
 from logitjudge.debiasers import debias
 from logitjudge.errors import InputError
@@ -289,3 +292,16 @@ def test_nothing_warns_and_the_section_is_json():
             json.dumps(section(run, draws=20), allow_nan=False)
             frame = breakdown(run, draws=20).to_frame()
             assert list(frame.measure[:9]) == list(MEASURES)
+
+
+def test_the_tables_fit_80_columns():
+    criteria = ("coherence", "consistency", "fluency", "relevance")
+    console = Console(width=80, file=io.StringIO())
+    show(console, section(planted_run(NOISY, judged_items(documents=20, systems=8, criteria=criteria)), draws=50))
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    for part in ("consistency", "mean", "all", "Over 8 systems", "ceiling"):
+        assert part in text
+    few = Console(width=80, file=io.StringIO())
+    show(few, section(planted_run(NOISY, judged_items(documents=20, systems=3)), draws=50))
+    assert "too few systems (3 < 8)." in few.file.getvalue()

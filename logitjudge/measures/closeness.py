@@ -197,6 +197,13 @@ def differences(
             made.append(Difference(measure, value, None, None, "no interval: all items are of one cluster"))
             continue
         drawn = intervals.bootstrap(apart, clusters, draws=draws, rng=np.random.default_rng(seed))
-        low, high = intervals.t_interval(value, drawn[np.isfinite(drawn)], count)
-        made.append(Difference(measure, value, float(low), float(high), intervals.few(count)))
+        drawn = drawn[np.isfinite(drawn)]  # no resample in which a column is constant
+        if len(drawn) < max(2, draws / 2):
+            made.append(
+                Difference(measure, value, None, None, f"no interval: most resamples are degenerate ({count} clusters)")
+            )
+            continue
+        low, high = intervals.t_interval(value, drawn, count)
+        note = intervals.few(count) if low < high else "degenerate: no resample differs"
+        made.append(Difference(measure, value, float(low), float(high), note))
     return made

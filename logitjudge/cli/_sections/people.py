@@ -91,19 +91,28 @@ def _intervals(console: Console, methods: list[Json]) -> None:
     """Correlations with their intervals, and how much of what the raters allow is reached, part by part."""
     title(console, "Correlations, 95 % intervals, and the share of the ceiling")
     table(console, ["method", "part", *HEADS], _lines(methods, "items"), left=2, tight=True)
-    for level in ("items", "systems"):
-        for note in dict.fromkeys(row["note"] for row in _rows(methods, level) if row["note"]):
-            which = [row for row in _rows(methods, level) if row["note"] == note]
-            where = dict.fromkeys(f"{row['method']}, {_name(row)}, {row['measure']}" for row in which)
-            everywhere = len(which) == len(_rows(methods, level))
-            say(console, f"{level}: {note}" if everywhere else f"{'; '.join(list(where)[:FEW])}: {note}", "  ")
+    _notes(console, _rows(methods, "items"))
 
 
 def _over_systems(console: Console, methods: list[Json]) -> None:
-    if any(row["value"] is not None for row in _rows(methods, "systems")):
-        title(console, f"Over {_rows(methods, 'systems')[0]['systems']} systems, each the mean of its items")
-        table(console, ["method", "part", *HEADS[:-2]], [line[:-2] for line in _lines(methods, "systems")], left=2)
-        say(console, "The intervals are of the items: other systems may be ordered better or worse.")
+    rows = _rows(methods, "systems")
+    if not rows:
+        return
+    if all(row["value"] is None for row in rows):
+        say(console, f"Over systems, each the mean of its items: {rows[0]['note']}.")
+        return
+    title(console, f"Over {rows[0]['systems']} systems, each the mean of its items")
+    table(console, ["method", "part", *HEADS[:-2]], [line[:-2] for line in _lines(methods, "systems")], left=2)
+    _notes(console, rows)
+    say(console, "The intervals are of the items: other systems may be ordered better or worse.")
+
+
+def _notes(console: Console, rows: list[Json]) -> None:
+    """Each note once, and the first rows that have it."""
+    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        which = [f"{row['method']}, {_name(row)}, {row['measure']}" for row in rows if row["note"] == note]
+        more = f" and {len(which) - FEW} more" if len(which) > FEW else ""
+        say(console, note if len(which) == len(rows) else f"{'; '.join(which[:FEW])}{more}: {note}", "  ")
 
 
 def _rows(methods: list[Json], level: str) -> list[Json]:
