@@ -132,6 +132,15 @@ def test_the_section_goes_by_criterion_and_names_the_ceiling():
     assert section(run_of(probs, "balanced"))["reason"].startswith("no item has a rating")
 
 
+def test_a_difference_without_enough_resamples_has_no_interval():
+    scores, ratings = np.array([1.0, 2.0, 2.0]), np.array([1.0, 1.0, 3.0])
+    other = np.array([2.0, 2.0, 1.0])
+    for row in closeness.differences(scores, other, ratings, np.array([0, 1, 2])):  # 12 of 27 draws vary in all columns
+        assert (row.low, row.note) == (None, "no interval: most resamples are degenerate (3 clusters)")
+    for row in closeness.differences(scores, other, ratings, np.array([0, 0, 1])):  # half of them, all alike
+        assert (row.low, row.high, row.note) == (row.value, row.value, "degenerate: no resample differs")
+
+
 # --- reliability ---------------------------------------------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ def test_an_item_is_an_article_a_system_and_a_criterion(summeval):
     item = {item.id: item for item in made.items}["a1-M8-coherence"]
     assert item.human == (4.0, 2.0, 4.0)
     assert item.cluster == "a1"
-    assert item.groups == {"system": "M8", "criterion": "coherence"}
+    assert item.groups == {"system": "M8", "criterion": "coherence", "document": "a1"}
     assert item.fields == {"instruction": "Summarise this article.\n\nArticle a1.", "response": "Summary of a1 by M8."}
     assert item.rubric.scores == (1, 2, 3, 4, 5)
     assert "logitjudge's wording" in item.rubric.name
@@ -95,6 +95,14 @@ def test_a_summary_that_comes_twice_is_named(tmp_path):
         datasets.load(f"summeval:{path}")
 
 
+def test_a_turn_needs_its_summary(summeval):
+    path = summeval / "M10_outputs.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:1]))
+    with pytest.raises(ItemError, match=r"article 'a1' has nothing by 'M10', whose turn it is; it has M17, M8"):
+        datasets.load(f"summeval:{summeval}?systems=M8,M10&rotate=true")
+    assert len(datasets.load(f"summeval:{summeval}?systems=M8,M10").items) == (4 + 1) * 4
+
+
 def hanna_csv(path, rows):
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -115,6 +123,45 @@ def test_hanna_s_own_file_has_a_row_a_rating(tmp_path):
     assert made.items[1].fields["response"] == "Story 1 by GPT"
 
 
+def test_hanna_s_folder_is_its_annotations_or_the_two_files(tmp_path):
+    rows = [[n, "p", f"by {m}", m, 1, 2, 3, 4, 5, 1] for n, m in enumerate(("Human", "GPT"))]
+    hanna_csv(tmp_path / "hanna_stories_annotations.csv", rows)
+    assert len(datasets.load(f"hanna:{tmp_path}?criteria=surprise").items) == 2
+    made = datasets.load(f"hanna:{tmp_path}?systems=GPT,Human&criteria=surprise&rotate=true")
+    assert [item.id for item in made.items] == ["0-GPT-surprise"]
+    with pytest.raises(InputError, match=r"unknown system 'GTP'. Did you mean 'GPT'"):
+        datasets.load(f"hanna:{tmp_path}?systems=GTP")
+    with pytest.raises(ItemError, match="line 2, field 'Story': the story is empty"):
+        datasets.load(f"hanna:{hanna_csv(tmp_path / 'e.csv', [[0, 'p', ' ', 'm', 1, 1, 1, 1, 1, 1]])}")
+
+
+def two_files(folder, people):
+    """The pair of smaller files, with ratings of two prompts by three raters."""
+    (folder / "hanna_metric_scores_llm.csv").unlink(missing_ok=True)
+    columns = [f"Human {rater} {short}" for rater in (1, 2, 3) for short in ("RE", "CH", "EM", "SU", "EG", "CX")]
+    with (folder / "hanna_metric_scores_llm.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["Model", *columns], [people, *(f"[{n % 5 + 1}, 2]" for n in range(18))]])
+    with (folder / "hanna_llm_stories.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["", "Prompt", "Human", "Story", "Model"])
+        writer.writerows([n, f"Prompt {n % 2}", f"Story {n % 2}", "x", "Llama"] for n in range(4))
+
+
+def test_the_two_files_hold_people_s_stories(tmp_path):
+    two_files(tmp_path, "Human")
+    for path in (tmp_path, tmp_path / "hanna_llm_stories.csv"):
+        made = datasets.load(f"hanna:{path}?criteria=coherence")
+        assert [(item.id, item.human) for item in made.items] == [
+            ("0-Human-coherence", (2.0, 3.0, 4.0)),
+            ("1-Human-coherence", (2.0, 2.0, 2.0)),
+        ]
+        assert made.items[1].fields["response"] == "Story 1"
+        assert made.items[1].groups == {"system": "Human", "criterion": "coherence", "document": "1"}
+    two_files(tmp_path, "GPT")
+    with pytest.raises(ItemError, match="no ratings of the stories by 'Human'"):
+        datasets.load(f"hanna:{tmp_path}")
+
+
 def test_another_csv_is_not_hanna(tmp_path):
     (tmp_path / "h.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ItemError, match="no column 'Prompt'"):
@@ -132,7 +179,7 @@ def test_the_real_summeval_is_the_tidy_one():
     for item in made.items:
         row = tidy[item.cluster, item.groups["system"]]
         assert item.fields["response"] == row["summary"]
-    four = [np.mean(item.human) for item in made.items if item.groups == {"system": "M17", "criterion": "coherence"}]
+    four = [np.mean(item.human) for item in made.items if item.id.endswith("M17-coherence")]
     assert np.mean(four) == pytest.approx(4.00, abs=0.005)  # DATASETS.md
 
 

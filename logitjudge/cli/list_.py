@@ -80,6 +80,8 @@ def _dataset(kind: str, data: str | None, as_json: bool) -> None:
         f"Ratings: {rows[0]['target']}. a.ord, a.int: Krippendorff's alpha; ICC: of the mean of the raters; ceiling: its square "
         "root, the best Pearson correlation that a judge can expect.",
     )
+    if own := [row["criterion"] for row in rows if "logitjudge's wording" in (row["rubric"] or "")]:
+        _tables.say(console, f"The levels of {', '.join(own)} are in our own wording, not in the raters'.", "  ")
     for text in dict.fromkeys(row["note"] for row in rows if row["note"]):
         _tables.say(console, f"{text[0].upper()}{text[1:]}.", "  ")
 
@@ -96,6 +98,13 @@ def _plugins(kind: str) -> Callable[[], Iterator[Line]]:
             yield name, _first_line(registry.load(kind, name).__doc__)
 
     return lines
+
+
+def _datasets() -> Iterator[Line]:
+    from logitjudge import datasets, registry
+
+    for name in registry.names("datasets"):
+        yield datasets.usage(name), _first_line(registry.load("datasets", name).__doc__)
 
 
 def _models() -> Iterator[Line]:
@@ -149,7 +158,7 @@ def _orderings() -> Iterator[Line]:
 
 KINDS: dict[str, Callable[[], Iterator[Line]]] = {
     "models": _models,
-    "datasets": _plugins("datasets"),
+    "datasets": _datasets,
     "templates": _templates,
     "rubrics": _rubrics,
     "orderings": _orderings,

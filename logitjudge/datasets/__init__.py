@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from logitjudge.core import ItemSet
 from logitjudge.datasets._files import read, read_frame
 from logitjudge.datasets._ratings import check_ratings
-from logitjudge.datasets._spec import resolve
+from logitjudge.datasets._spec import resolve, usage
 from logitjudge.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_ratings", "from_frame", "load", "take"]
+__all__ = ["check_ratings", "from_frame", "load", "take", "usage"]
 
 
 def load(spec: str, *, limit: int | None = None, seed: int = 0) -> ItemSet:

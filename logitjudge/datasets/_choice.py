@@ -9,7 +9,7 @@ import yaml
 
 from logitjudge import rubrics
 from logitjudge.core import Rubric
-from logitjudge.errors import InputError, unknown
+from logitjudge.errors import InputError, ItemError, unknown
 
 FOLDER = Path(__file__).parent.parent / "data" / "criteria"
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -53,6 +53,18 @@ def own_rubrics(dataset: str) -> dict[str, Rubric]:
     }
 
 
-def rotated(names: Sequence[str], number: int, rotate: bool) -> Sequence[str]:
-    """All names, or with `rotate` the one whose turn it is."""
-    return [names[number % len(names)]] if rotate else names
+def turns(names: Sequence[str], row: Iterable[str], number: int, place: str) -> Sequence[str]:
+    """The one of `names` whose turn it is in document `number`, which has the systems in `row`.
+
+    Raises
+    ------
+    ItemError
+        The document has nothing by it: another in its place would upset the turns.
+    """
+    name, there = names[number % len(names)], list(row)
+    if name not in there:
+        raise ItemError(
+            f"{place} has nothing by {name!r}, whose turn it is; it has {', '.join(there)}. "
+            "Choose systems that all documents have, or leave out 'rotate'."
+        )
+    return [name]

@@ -31,6 +31,24 @@ def resolve(spec: str) -> Callable[[], ItemSet] | None:
     return None
 
 
+def usage(name: str) -> str:
+    """How a registered dataset is named in a spec: ``x`` or ``x:PATH``, and its options.
+
+    Examples
+    --------
+    >>> usage("demo"), usage("summeval")
+    ('demo', 'summeval:PATH?systems=&criteria=&rotate=')
+    """
+    load = _function(registry.load("datasets", name), f"dataset {name!r}")
+    options = [f"{option}=" for option in _known(load)]
+    return name + (":PATH" if _takes_path(load) else "") + ("?" + "&".join(options) if options else "")
+
+
+def _known(load: Callable[..., Any]) -> list[str]:
+    """Names of the options that `load` takes."""
+    return [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
 def _shipped(name: str, rest: str) -> Callable[[], ItemSet]:
     path, _, query = rest.rpartition("?") if "?" in rest else (rest, "", "")
     load = _function(registry.load("datasets", name), f"dataset {name!r}")
@@ -73,7 +91,7 @@ def _takes_path(load: Callable[..., Any]) -> bool:
 
 
 def _options(load: Callable[..., Any], name: str, query: str) -> dict[str, str]:
-    known = [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    known = _known(load)
     options: dict[str, str] = {}
     for part in query.split("&") if query else []:
         key, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""HANNA: stories by people and by machines to a prompt, each rated by three people on six criteria.
+"""HANNA: stories by people and by machines, three raters a story, six criteria; the levels are in our own wording.
 
 C. Chhun et al. (2022), Of Human Criteria and Automatic Metrics, COLING; (2024), Do Language Models Enjoy Their Own Stories?, TACL 12.
 The raters of a story are exchangeable slots. The levels are worded by us (`data/criteria/hanna.yaml`).
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logitjudge.core import Item, ItemSet
-from logitjudge.datasets._choice import chosen, own_rubrics, rotated, switch
+from logitjudge.datasets._choice import chosen, own_rubrics, switch, turns
 from logitjudge.datasets._read import read_text
 from logitjudge.errors import ItemError
 
+ANNOTATIONS = "hanna_stories_annotations.csv"
 SCORES, TEXTS = "hanna_metric_scores_llm.csv", "hanna_llm_stories.csv"
 SHORT = {
     "relevance": "RE",
@@ -46,7 +47,7 @@ def load(path: Path, *, systems: str = "", criteria: str = "", rotate: str = "")
     Parameters
     ----------
     path
-        ``hanna_stories_annotations.csv`` (one row a rating: Prompt, Story, Model, Relevance ...), or a folder with
+        ``hanna_stories_annotations.csv`` (one row a rating: Prompt, Story, Model, Relevance ...), or a folder with it, or one with
         ``hanna_metric_scores_llm.csv`` and ``hanna_llm_stories.csv``, which together hold the stories by people only.
     systems, criteria
         Keep only these, separated by commas; all by default. Criteria: relevance, coherence, empathy, surprise, engagement,
@@ -63,8 +64,8 @@ def load(path: Path, *, systems: str = "", criteria: str = "", rotate: str = "")
     """
     known = own_rubrics("hanna")
     wanted = chosen("criterion", criteria.lower(), known, f"{path}: option 'criteria'")
-    turns = switch(rotate, f"{path}: option 'rotate'")
-    stories = _two_files(path) if path.is_dir() else _annotations(path)
+    one = switch(rotate, f"{path}: option 'rotate'")
+    stories = _stories(path)
     names = chosen("system", systems, sorted({name for row in stories for name in row}), f"{path}: option 'systems'")
     made = [
         Item(
@@ -73,14 +74,23 @@ def load(path: Path, *, systems: str = "", criteria: str = "", rotate: str = "")
             rubric=known[criterion],
             human=row[system].ratings[criterion],
             cluster=str(number),
-            groups={"system": system, "criterion": criterion},
+            groups={"system": system, "criterion": criterion, "document": str(number)},
         )
         for number, row in enumerate(stories)
-        for system in rotated(names, number, turns)
+        for system in (turns(names, row, number, f"{path}: prompt {number}") if one else names)
         if system in row
         for criterion in wanted
     ]
     return ItemSet(tuple(made), "human raters", "slots")
+
+
+def _stories(path: Path) -> list[dict[str, Story]]:
+    """Prompt by prompt, the stories by system, from whichever of HANNA's files `path` means."""
+    if path.name in (SCORES, TEXTS):
+        path = path.parent
+    if path.is_dir() and not (path / ANNOTATIONS).is_file():
+        return _two_files(path)
+    return _annotations(path / ANNOTATIONS if path.is_dir() else path)
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -103,6 +113,8 @@ def _annotations(path: Path) -> list[dict[str, Story]]:
         text, ratings = found.setdefault(row["Prompt"], {}).setdefault(
             row["Model"], (row["Story"], {name: [] for name in SHORT})
         )
+        if not text.strip():
+            raise ItemError(f"{place}, field 'Story': the story is empty. Fill it, or remove its rows.")
         if text != row["Story"]:
             raise ItemError(f"{place}: {row['Model']} has two stories to one prompt.")
         for name, title in titles.items():

@@ -1,4 +1,4 @@
-"""SummEval: news summaries by several systems, each rated by three experts on four criteria.
+"""SummEval: news summaries by several systems, three experts each, four criteria; the levels are in our own wording.
 
 A. Fabbri et al. (2021), SummEval: Re-evaluating Summarization Evaluation, TACL 9, 391-409. The annotations say nothing of levels, so
 the rubrics are worded by us (`data/criteria/summeval.yaml`).
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logitjudge.core import Item, ItemSet
-from logitjudge.datasets._choice import chosen, own_rubrics, rotated, switch
+from logitjudge.datasets._choice import chosen, own_rubrics, switch, turns
 from logitjudge.datasets._ratings import ratings
 from logitjudge.datasets._read import Row, fail, json_lines, read_text
 from logitjudge.errors import ItemError
@@ -30,7 +30,7 @@ def load(path: Path, *, systems: str = "", criteria: str = "", rotate: str = "")
     systems, criteria
         Keep only these, separated by commas; all by default. Criteria: coherence, consistency, fluency, relevance.
     rotate
-        ``true``: one system an article, in turns, so that no article comes twice for a criterion.
+        ``true``: one system an article, in turns in the order of `systems`, so that no article comes twice for a criterion.
 
     Raises
     ------
@@ -41,13 +41,13 @@ def load(path: Path, *, systems: str = "", criteria: str = "", rotate: str = "")
     """
     known = own_rubrics("summeval")
     wanted = chosen("criterion", criteria, known, f"{path}: option 'criteria'")
-    turns = switch(rotate, f"{path}: option 'rotate'")
+    one = switch(rotate, f"{path}: option 'rotate'")
     rows = _by_article(path)
     there = sorted({name for row in rows.values() for name in row}, key=_number)
     names = chosen("system", systems, there, f"{path}: option 'systems'")
     made = []
     for number, (article, row) in enumerate(rows.items()):
-        for system in rotated(names, number, turns):
+        for system in turns(names, row, number, f"{path}: article {article!r}") if one else names:
             if system in row:
                 made += [_item(article, row[system], criterion, known[criterion]) for criterion in wanted]
     return ItemSet(tuple(made), "human experts", "same")
@@ -92,7 +92,7 @@ def _item(article: str, row: Row, criterion: str, rubric: Any) -> Item:
         rubric=rubric,
         human=_ratings(row, criterion),
         cluster=article,
-        groups={"system": system, "criterion": criterion},
+        groups={"system": system, "criterion": criterion, "document": article},
     )
 
 

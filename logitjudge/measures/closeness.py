@@ -16,11 +16,11 @@ import numpy as np
 from scipy import stats
 
 from logitjudge.core import FloatArray, IntArray
-from logitjudge.measures import intervals
-from logitjudge.measures.agreement import SAME, pearson, ranks
+from logitjudge.measures import intervals, weighted
+from logitjudge.measures.agreement import ROUNDED, SAME, pearson, ranks
 
 LEAST_SYSTEMS = 8  # below, a correlation over systems says nothing
-PAIRS = 4_000_000  # in memory at once
+PAIRS = 4_000_000  # of more, a threshold is chosen on as many drawn ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def kendall(scores: FloatArray, ratings: FloatArray) -> float | None:
 
 
 def nearest(values: FloatArray, levels: IntArray) -> IntArray:
-    """(I,) index of the score nearest to each value; of two as near, the upper.
+    """(I,) index of the score nearest to each value; of two as near (to nine digits), the upper.
 
     Examples
     --------
@@ -67,24 +67,22 @@ def nearest(values: FloatArray, levels: IntArray) -> IntArray:
     [0, 2, 2]
     """
     middle = (levels[1:] + levels[:-1]) / 2
-    index: IntArray = np.searchsorted(middle, values, side="right")
+    index: IntArray = np.searchsorted(middle, np.round(values, ROUNDED), side="right")
     return index
 
 
 def quadratic_kappa(scores: FloatArray, medians: FloatArray, levels: IntArray) -> float | None:
     """Cohen's kappa with quadratic weights between the nearest score and the raters' median, as a score too.
 
-    None where chance alone would agree fully: all items have one and the same score on both sides.
+    None where either side has one score only: kappa would be 0 whatever that score is.
     """
     if len(scores) == 0:
         return None
-    ours, theirs = nearest(scores, levels), nearest(medians, levels)
-    count = np.zeros((len(levels),) * 2)
-    np.add.at(count, (ours, theirs), 1)
-    distance = (levels[:, None] - levels[None, :]).astype(float) ** 2
-    chance = np.outer(count.sum(axis=1), count.sum(axis=0)) / count.sum()
-    expected = float((distance * chance).sum())
-    return None if expected == 0 else float(1 - (distance * count).sum() / expected)
+    table = weighted.confusion(
+        nearest(scores, levels), nearest(medians, levels), len(levels), np.ones((1, len(scores)))
+    )
+    kappa = float(weighted.quadratic_kappa(table, levels)[0])
+    return kappa if np.isfinite(kappa) else None
 
 
 def exact(scores: FloatArray, medians: FloatArray, levels: IntArray) -> float | None:
@@ -98,13 +96,22 @@ def absolute_error(scores: FloatArray, ratings: FloatArray) -> float | None:
 
 
 def pair_accuracy(scores: FloatArray, ratings: FloatArray) -> PairAccuracy | None:
-    """Accuracy over pairs of items, ties calibrated; None with fewer than two items.
+    """Accuracy over pairs of items, ties calibrated; None with fewer than two items, or where scores or ratings do not vary.
 
-    Every threshold at which some pair of scores becomes a tie is tried; of equally good ones the least is taken.
+    Every threshold at which some pair of scores becomes a tie is tried; of equally good ones the least is taken. It is chosen on the
+    items that it is judged by, as in the paper, so the accuracy is optimistic: compare methods, not datasets. With more than
+    `PAIRS` pairs the threshold is chosen on that many drawn ones; the accuracy is that of all.
     """
-    if len(scores) < 2:
+    if len(scores) < 2 or _constant(scores) or _constant(ratings):
         return None
-    apart, right, tied = _pairs(scores, ratings)
+    scores, ratings = np.round(scores, ROUNDED), np.round(ratings, ROUNDED)
+    threshold = _best_threshold(*_pairs(scores, ratings))
+    found = weighted.pairs(scores, ratings, np.ones((1, len(scores))), threshold + SAME)
+    return PairAccuracy(float(found[0]), threshold, len(scores) * (len(scores) - 1) // 2)
+
+
+def _best_threshold(apart: FloatArray, right: FloatArray, tied: FloatArray) -> float:
+    """Least threshold with the most hits, of `_pairs`."""
     order = np.argsort(apart, kind="stable")
     apart, right, tied = apart[order], right[order], tied[order]
     as_tie = np.concatenate([[0], np.cumsum(tied)])  # pairs called ties, and rightly so
@@ -113,13 +120,18 @@ def pair_accuracy(scores: FloatArray, ratings: FloatArray) -> PairAccuracy | Non
     ends = np.concatenate([[0], np.flatnonzero(last) + 1])
     hits = (as_tie + as_order)[ends]
     best = int(np.argmax(hits))
-    threshold = 0.0 if best == 0 else float(apart[ends[best] - 1])
-    return PairAccuracy(float(hits[best] / len(apart)), threshold, len(apart))
+    return 0.0 if best == 0 else float(apart[ends[best] - 1])
 
 
 def _pairs(scores: FloatArray, ratings: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(pairs,) |difference of scores|, whether they stand in the people's order, whether people tie them."""
-    i, j = np.triu_indices(len(scores), 1)
+    count = len(scores)
+    if count * (count - 1) // 2 <= PAIRS:
+        i, j = np.triu_indices(count, 1)
+    else:
+        rng = np.random.default_rng(0)
+        i = rng.integers(count, size=PAIRS)
+        j = (i + rng.integers(1, count, size=PAIRS)) % count
     ours, theirs = scores[i] - scores[j], ratings[i] - ratings[j]
     return np.abs(ours), (np.sign(ours) * np.sign(theirs) > 0).astype(float), (theirs == 0).astype(float)
 
@@ -185,6 +197,13 @@ def differences(
             made.append(Difference(measure, value, None, None, "no interval: all items are of one cluster"))
             continue
         drawn = intervals.bootstrap(apart, clusters, draws=draws, rng=np.random.default_rng(seed))
-        low, high = intervals.t_interval(value, drawn[np.isfinite(drawn)], count)
-        made.append(Difference(measure, value, float(low), float(high), intervals.few(count)))
+        drawn = drawn[np.isfinite(drawn)]  # no resample in which a column is constant
+        if len(drawn) < max(2, draws / 2):
+            made.append(
+                Difference(measure, value, None, None, f"no interval: most resamples are degenerate ({count} clusters)")
+            )
+            continue
+        low, high = intervals.t_interval(value, drawn, count)
+        note = intervals.few(count) if low < high else "degenerate: no resample differs"
+        made.append(Difference(measure, value, float(low), float(high), note))
     return made

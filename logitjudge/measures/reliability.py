@@ -213,32 +213,27 @@ def alpha(ratings: FloatArray, level: Level = "interval") -> float | None:
     """
     if level not in LEVELS:
         raise InputError(unknown("level", level, LEVELS))
-    counts, values = _counts(ratings)  # (U, V), (V,)
-    total = counts.sum(axis=0)  # (V,)
+    pairable = ratings[np.isfinite(ratings).sum(axis=1) >= 2]
+    values, place, often = np.unique(pairable[np.isfinite(pairable)], return_inverse=True, return_counts=True)
     if len(values) < 2:
         return None
-    distance = (_between(total) if level == "ordinal" else np.abs(values[:, None] - values)) ** 2  # (V, V)
-    raters = counts.sum(axis=1)
-    within = np.einsum("uv,vw,uw->u", counts, distance, counts, optimize=True)
-    observed = (within / (raters - 1)).sum()
-    expected = total @ distance @ total / (total.sum() - 1)
+    where = (
+        np.cumsum(often) - often / 2 if level == "ordinal" else values
+    )  # both distances are those between points on a line
+    placed = np.where(np.isfinite(pairable), 0.0, np.nan)
+    placed[np.isfinite(pairable)] = (where - where.mean())[place]
+    raters = np.isfinite(placed).sum(axis=1)
+    observed = (_apart(placed) / (raters - 1)).sum()
+    expected = _apart(placed.reshape(1, -1))[0] / (raters.sum() - 1)
     return float(1 - observed / expected)
 
 
-def _counts(ratings: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(U, V) how often each item with two ratings or more got each value, and the (V,) values."""
-    pairable = ratings[np.isfinite(ratings).sum(axis=1) >= 2]
-    values, place = np.unique(pairable[np.isfinite(pairable)], return_inverse=True)
-    counts = np.zeros((len(pairable), len(values)))
-    np.add.at(counts, (np.nonzero(np.isfinite(pairable))[0], place), 1)
-    return counts, values
-
-
-def _between(total: FloatArray) -> FloatArray:
-    """(V, V) number of ratings from value v to value w, each end counted half."""
-    middle = np.cumsum(total) - total / 2
-    distance: FloatArray = np.abs(middle[:, None] - middle)
-    return distance
+def _apart(placed: FloatArray) -> FloatArray:
+    """(U,) sum over ordered pairs of squared differences in each row of (U, R), without NaN."""
+    count = np.isfinite(placed).sum(axis=1)
+    centre = np.nansum(placed, axis=1, keepdims=True) / count[:, None]
+    squares: FloatArray = 2 * count * np.nansum((placed - centre) ** 2, axis=1)
+    return squares
 
 
 def icc(ratings: FloatArray, kind: str = "1") -> Icc:

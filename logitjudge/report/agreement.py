@@ -13,6 +13,7 @@ from logitjudge.core import BoolArray, FloatArray
 from logitjudge.errors import InputError
 from logitjudge.measures import closeness, intervals, reliability
 from logitjudge.measures.agreement import agreement
+from logitjudge.measures.breakdown import breakdown
 from logitjudge.run import Run, SampledRun
 
 Json = dict[str, Any]
@@ -27,7 +28,8 @@ def section(run: Run, *, draws: int = 1000, seed: int = 0) -> Json:
     -------
     dict
         ``reliability`` of the raters and the ceiling; ``methods``: for each debiaser the closeness over all items (``pooled``), by
-        criterion where items have one and averaged over these, over systems, the share of the ceiling that Pearson reaches;
+        criterion where items have one and averaged over these, over systems, the share of the ceiling that Pearson reaches, and
+        ``rows``: every measure of every part with its interval, ceiling and reason (`logitjudge.measures.breakdown`);
         ``differences`` from ``mean_prob`` (paired). ``{"reason": ...}`` where no item is rated.
     """
     if not np.isfinite(run.ratings).any():
@@ -78,6 +80,7 @@ def _method(run: Run, name: str, scores: FloatArray, ceiling: float | None, draw
         "by_criterion": parts if len(parts) > 1 else {},
         "mean_over_criteria": _mean(parts) if len(parts) > 1 else None,
         "systems": _systems(run, scores, everything),
+        "rows": [_plain(asdict(row)) for row in breakdown(run, name, draws=draws, seed=seed)],
         "share_of_ceiling": None if ceiling is None or pearson is None else pearson / ceiling,
     }
 

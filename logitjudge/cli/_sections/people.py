@@ -14,6 +14,8 @@ COLUMNS = {
     "items": "items", "pearson": "r", "spearman": "rho", "kendall": "tau-b", "quadratic_kappa": "kappa", "exact": "exact",
     "absolute_error": "error", "pair_accuracy": "pairs",
 }  # fmt: skip
+HEADS = ["r", "interval", "tau-b", "interval", "ceiling", "%"]
+FEW = 2  # rows that a note names
 Json = dict[str, Any]
 
 
@@ -26,7 +28,8 @@ def show(console: Console, section: Json) -> None:
     _raters(console, section["target"], section["reliability"])
     _closeness(console, section)
     _criteria(console, section["methods"])
-    _systems(console, section["methods"])
+    _intervals(console, section["methods"])
+    _over_systems(console, section["methods"])
     _differences(console, section)
 
 
@@ -56,9 +59,6 @@ def _closeness(console: Console, section: Json) -> None:
         "kappa: quadratic weights, nearest score against the raters' median; exact: share of equal ones, %; error: mean absolute, "
         "points; pairs: accuracy with calibrated ties, %.",
     )
-    for one in section["methods"]:
-        if one["share_of_ceiling"] is not None:
-            say(console, f"{one['method']}: {100 * one['share_of_ceiling']:.0f} % of the ceiling.", "  ")
 
 
 def _cells(found: Json) -> list[str]:
@@ -87,11 +87,63 @@ def _criteria(console: Console, methods: list[Json]) -> None:
             table(console, ["criterion", *COLUMNS.values()], rows)
 
 
-def _systems(console: Console, methods: list[Json]) -> None:
-    for one in methods:
-        if found := one["systems"]:
-            numbers = f"r {number(found['pearson'], '.2f')}, rho {number(found['spearman'], '.2f')} over {found['systems']} systems"
-            say(console, f"{one['method']}, means by system: {found['note'] or numbers}.")
+def _intervals(console: Console, methods: list[Json]) -> None:
+    """Correlations with their intervals, and how much of what the raters allow is reached, part by part."""
+    title(console, "Correlations, 95 % intervals, and the share of the ceiling")
+    table(console, ["method", "part", *HEADS], _lines(methods, "items"), left=2, tight=True)
+    _notes(console, _rows(methods, "items"))
+
+
+def _over_systems(console: Console, methods: list[Json]) -> None:
+    rows = _rows(methods, "systems")
+    if not rows:
+        return
+    if all(row["value"] is None for row in rows):
+        say(console, f"Over systems, each the mean of its items: {rows[0]['note']}.")
+        return
+    title(console, f"Over {rows[0]['systems']} systems, each the mean of its items")
+    table(console, ["method", "part", *HEADS[:-2]], [line[:-2] for line in _lines(methods, "systems")], left=2)
+    _notes(console, rows)
+    say(console, "The intervals are of the items: other systems may be ordered better or worse.")
+
+
+def _notes(console: Console, rows: list[Json]) -> None:
+    """Each note once, and the first rows that have it."""
+    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        which = [f"{row['method']}, {_name(row)}, {row['measure']}" for row in rows if row["note"] == note]
+        more = f" and {len(which) - FEW} more" if len(which) > FEW else ""
+        say(console, note if len(which) == len(rows) else f"{'; '.join(which[:FEW])}{more}: {note}", "  ")
+
+
+def _rows(methods: list[Json], level: str) -> list[Json]:
+    """Rows of the correlations on a level."""
+    return [
+        row
+        for one in methods
+        for row in one["rows"]
+        if row["level"] == level and row["measure"] in ("pearson", "kendall")
+    ]
+
+
+def _lines(methods: list[Json], level: str) -> list[list[str]]:
+    """One line a method and part."""
+    rows = _rows(methods, level)
+    made = []
+    for r, tau in zip(rows[::2], rows[1::2], strict=True):
+        reached = ABSENT if r["share"] is None else f"{100 * r['share']:.0f}"
+        made.append(
+            [r["method"], _name(r), *_with_interval(r), *_with_interval(tau), number(r["ceiling"], ".2f"), reached]
+        )
+    return made
+
+
+def _name(row: Json) -> str:
+    return str(row["criterion"] or ("mean" if row["part"] == "mean" else "all"))
+
+
+def _with_interval(row: Json) -> tuple[str, str]:
+    between = ABSENT if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+    return number(row["value"], ".2f"), between
 
 
 def _differences(console: Console, section: Json) -> None:
