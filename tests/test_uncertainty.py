@@ -329,7 +329,7 @@ def test_a_cost_of_which_some_cells_do_not_vary_has_no_interval():
     assert found.value[0] == pytest.approx(
         0.5 + abs(12 / 32 - 0.5)
     )  # score 2: 20 picks at position 1, 12 at position 2
-    assert np.isnan([found.low[0], found.high[0]]).all()
+    assert np.isnan([found.low[0], found.high[0], found.unbiased[0]]).all()
 
 
 def test_intervals_of_positions_widen_where_one_cluster_is_large():

@@ -289,7 +289,8 @@ class CostInterval:
 def cost_intervals(made: Resampled, orderings: Sequence[Ordering]) -> CostInterval:
     """Bias Costs of orderings, each with its 95 % interval; NaN where a row of the matrix is missing or has no interval.
 
-    Nor is there an interval where some of an ordering's cells do not vary and others do: the first are not certain, but rest on few picks.
+    Nor is there one where cells do not vary, in rows of less than 20 effective clusters, and others do: they are not certain (a score
+    picked three times, each time at the same place), they rest on few picks.
     """
     value, drawn, rows = made.matrices(made.once)[0], made.matrices(), _usable(made)
     return CostInterval(*np.array([_cost(value, drawn, made, rows, list(o.shown)) for o in orderings]).T)
@@ -305,8 +306,8 @@ def _cost(
         return float(apart.sum()), np.nan, np.nan, np.nan
     cells_of = drawn[:, shown, places]
     half = _half_widths(cells_of, made.effective[shown])
-    if (half <= SAME).any() and (half > SAME).any():  # a cell without spread is unknown beside others, not certain
-        half = np.full(half.shape, np.nan)
+    if (half > SAME).any() and (made.effective[shown][half <= SAME] < intervals.FEW).any():
+        return float(apart.sum()), np.nan, np.nan, np.nan
     noise = np.abs(cells_of - value[shown, places]).sum(axis=1)
     null = np.nanmean(noise) * np.sqrt(made.clusters / (made.clusters - 1))
     return float(apart.sum()), float(np.maximum(0, apart - half).sum()), float((apart + half).sum()), float(null)

@@ -60,12 +60,12 @@ def _tests(console: Console, found: Json, levels: int) -> None:
     else:
         degrees = ", ".join(f"{number:.4g}" for number in test["degrees"])
         more = f" ({test['note']})" if test["note"] else ""
-        say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p = {_p(test['p'])}{more}.")
+        say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p {_p(test['p'])}{more}.")
     if equal["p"] is not None:
         inside = "are" if equal["p"] <= 0.05 else "cannot be said to be"
         say(
             console,
-            f"All shares {inside} within {100 * equal['margin']:g} points of {100 / levels:.1f} % (two one-sided tests, p = "
+            f"All shares {inside} within {100 * equal['margin']:g} points of {100 / levels:.1f} % (two one-sided tests, p "
             f"{_p(equal['p'])}{'; ' * bool(equal['note'])}{equal['note']}).",
         )
     if wanted["clusters"] is not None:
@@ -76,7 +76,7 @@ def _tests(console: Console, found: Json, levels: int) -> None:
 
 
 def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "<0.001"
+    return f"= {value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 def _cells(console: Console, estimator: str, cells: Json, scores: list[int]) -> None:
@@ -117,6 +117,11 @@ def _costs(console: Console, estimator: str, costs: list[Json]) -> None:
     table(console, ["ordering", "cost", "95 % interval", "unbiased", ""], rows)
     more = f" The first {LISTED} of {len(costs)} orderings; --json has all." if len(costs) > LISTED else ""
     say(console, f"unbiased: what a judge without position bias would show on average with these items.{more}")
+    if any(row["low"] is None and row["cost"] is not None for row in costs):
+        say(
+            console,
+            "No interval: some cells of the ordering do not vary, or have none, because their scores are hardly used.",
+        )
     if any(row["within_noise"] for row in costs):
         say(console, "*: the noise floor alone could make a cost as large.")
 
