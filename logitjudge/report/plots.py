@@ -188,7 +188,7 @@ def costs(run: Run, *, ax: Axes | None = None) -> Figure:
         text = f"{', '.join(names)} {','.join(str(found.scores[k]) for k in every[order[rank]])}"
         height = float(cost[order[rank]])
         ax.plot([rank + 1], [height], "o", color=COLOURS[1])
-        place: Any = {"xytext": (-4, 5), "ha": "right"} if rank > len(order) / 2 else {"xytext": (5, -9), "ha": "left"}
+        place: Any = {"xytext": (-4, 5), "ha": "right"} if 2 * rank >= len(order) else {"xytext": (5, -9), "ha": "left"}
         ax.annotate(text, (rank + 1, height), textcoords="offset points", size=6, **place)
     null = uncertainty.cost_intervals(uncertainty.resampled(run), run.orderings[:1]).unbiased[0]
     ax.axhline(null, color="0.5", ls="--", lw=0.8)
