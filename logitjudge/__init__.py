@@ -32,6 +32,7 @@ _HOMES = {
     "debias": "debiasers",
     "judge": "judging",
     "load_run": "store",
+    "pairwise": "pairing",
     "position_distribution": "measures.matrices",
     "rank_orderings": "measures.costs",
     "read": "judging",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         position_distribution as position_distribution,
         score_position_matrix as score_position_matrix,
     )
+    from logitjudge.pairing import pairwise as pairwise
     from logitjudge.run import Run as Run, SampledRun as SampledRun
     from logitjudge.store import load_run as load_run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,7 @@ class Rubric:
     name: str
     criterion: str
     levels: tuple[Level, ...]
+    distinct_texts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
@@ -107,7 +108,8 @@ class Rubric:
             raise RubricError(f"{where} has two levels with score {score}. Scores must differ.")
         if scores != sorted(scores):
             raise RubricError(f"{where} has scores {scores}. List the levels with increasing scores.")
-        if (text := _repeated([level.text.strip() for level in self.levels])) is not None:
+        texts = [level.text.strip() for level in self.levels]
+        if self.distinct_texts and (text := _repeated(texts)) is not None:
             raise RubricError(f"{where} has two levels with the text {text!r}. Texts must differ.")
         if (option := _repeated([level.option for level in self.levels])) is not None:
             raise RubricError(f"{where} has two levels with the option {option!r}. Options must differ.")

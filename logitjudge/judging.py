@@ -124,14 +124,54 @@ def judge(
     AllRefused
         The run is finished, and no item could be judged.
     """
+    asked = study(data, orderings=orderings, rubric=rubric, template=template, verdict=verdict, limit=limit, seed=seed)
+    return run_study(
+        asked, model, data, out=out, limit=limit, seed=seed, backend=backend, dtype=dtype, device=device, revision=revision,
+        max_new_tokens=max_new_tokens, unended=unended, trace=trace, samples=samples, temperature=temperature,
+        max_batch_tokens=max_batch_tokens, trust_remote_code=trust_remote_code, overwrite=overwrite, model_kwargs=model_kwargs,
+        chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
+        concurrency=concurrency, tokenizer=tokenizer, progress=progress,
+    )  # fmt: skip
+
+
+def run_study(
+    asked: Study,
+    model: Any,
+    data: Any,
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    backend: str | None = None,
+    max_new_tokens: int = 512,
+    unended: str = "refuse",
+    trace: str = "per-ordering",
+    samples: int = 1,
+    temperature: float = 0.0,
+    dtype: str = "auto",
+    device: str = "auto",
+    revision: str | None = None,
+    max_batch_tokens: int | None = None,
+    trust_remote_code: bool = False,
+    overwrite: bool = False,
+    model_kwargs: Mapping[str, Any] | None = None,
+    chat_template: str | Path | None = None,
+    adapter: str | None = None,
+    base_url: str | None = None,
+    served_model: str | None = None,
+    timeout: float = 60.0,
+    concurrency: int = 8,
+    tokenizer: Any = None,
+    progress: Report | None = None,
+) -> Run:
+    """Read what a study asks, into a run folder; parameters and errors as in `judge`."""
     if max_batch_tokens is not None and max_batch_tokens < 1:
         raise InputError(f"max_batch_tokens is {max_batch_tokens}. Give a whole number of at least 1, or leave it out.")
     report = progress or (lambda _: None)
-    asked = study(data, orderings=orderings, rubric=rubric, template=template, verdict=verdict, limit=limit, seed=seed)
     spec = models.parse(
         model, backend, dtype=dtype, device=device, revision=revision, trust_remote_code=trust_remote_code,
         model_kwargs=dict(model_kwargs or {}), chat_template=chat_template, adapter=adapter, tokenizer=tokenizer,
-        thinks=verdict == "think",
+        thinks=asked.template.verdict == "think",
         base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
     writes = {

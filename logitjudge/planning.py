@@ -54,7 +54,7 @@ def begin(
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
         "schema_version": store.SCHEMA_VERSION,
-        "kind": "rubric",
+        "kind": asked.kind,
         **header,
         "event": tokens.event(asked.template.close),
         "verdict": asked.template.verdict,
@@ -131,6 +131,9 @@ def survey(asked: Study, backend: Backend, room: int = 0) -> tuple[dict[str, Siz
     sizes: dict[str, Size] = {}
     refused = []
     for item in asked.itemset.items:
+        if item.id in asked.refuses:
+            refused.append({"id": item.id, "reason": asked.refuses[item.id]})
+            continue
         try:
             sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length, room)
         except _Refused as error:

@@ -6,11 +6,11 @@ Everything that can be wrong with the input, but for the judge itself, is found 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import datasets, orderings as designs, parts, prompts, rubrics, tokens
+from logitjudge import datasets, orderings as designs, pairs, parts, prompts, rubrics, tokens
 from logitjudge.backends import Backend, Query
 from logitjudge.core import Item, ItemSet, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError, ItemError, RubricError, unknown
@@ -31,9 +31,13 @@ class Study:
     scores: tuple[int, ...]
     orderings: tuple[Ordering, ...]
     template: Template
+    kind: str = "rubric"
+    refuses: Mapping[str, str] = field(default_factory=dict)  # ids of items that cannot be asked about, with the reason
 
     def rubric_of(self, item: Item) -> Rubric:
         """The rubric that an item is judged by."""
+        if self.kind == pairs.KIND:
+            return pairs.candidates(item, ties=0 in self.scores)
         rubric = self.rubric or item.rubric
         assert rubric is not None
         return rubric
@@ -93,6 +97,55 @@ def study(
     return made
 
 
+def pairs_study(
+    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
+    *,
+    labels: str = "slot",
+    ties: bool = False,
+    criteria: str | None = None,
+    template: str | Path = "pairwise",
+    verdict: str = "direct",
+    limit: int | None = None,
+    seed: int = 0,
+) -> Study:
+    """Read and check what a pairwise run needs but the judge: the two responses of an item are its levels.
+
+    Parameters
+    ----------
+    labels
+        "slot": A is what stands first; "swap": both orders with both assignments of the letters.
+    ties
+        Whether the judge may answer TIE.
+    criteria
+        What makes a response better, of all items that do not say it themselves.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with the input; the message says what and where.
+    """
+    if verdict not in VERDICTS:
+        raise InputError(unknown("verdict mode", verdict, VERDICTS))
+    itemset = _itemset(data)
+    if limit is not None:
+        itemset = datasets.take(itemset, limit, seed)
+    items = [_with_criteria(item, criteria) for item in itemset.items]
+    refuses = {item.id: reason for item in items if (reason := pairs.unreadable(item))}
+    scores = (0, 1, 2) if ties else (1, 2)
+    made = Study(
+        replace(itemset, items=tuple(items)), None, scores, pairs.orders(labels, ties), prompts.load(template, verdict),
+        pairs.KIND, refuses,
+    )  # fmt: skip
+    _check_template(made)
+    return made
+
+
+def _with_criteria(item: Item, criteria: str | None) -> Item:
+    """An item that says what it is judged by: in its own words, else in those of the run."""
+    own = item.fields.get(pairs.CRITERIA) or criteria or pairs.DEFAULT_CRITERIA
+    return replace(item, fields={**item.fields, pairs.CRITERIA: own})
+
+
 def _itemset(data: Any) -> ItemSet:
     if isinstance(data, ItemSet):
         return data
@@ -134,9 +187,10 @@ def _scale(items: Sequence[Item], one: Rubric | None) -> tuple[int, ...]:
 
 def _check_template(made: Study) -> None:
     """The template must show the levels as ordered, for every kind of item, and print no field that no item has."""
-    kinds = {(frozenset(item.fields), made.rubric_of(item)): item for item in made.itemset.items}
+    asked = [item for item in made.itemset.items if item.id not in made.refuses]
+    kinds = {(frozenset(item.fields), made.rubric_of(item)): item for item in asked}
     missing = [error for (_, rubric), item in kinds.items() if (error := _lacks(made.template, item, rubric))]
-    if len(missing) == len(kinds):
+    if missing and len(missing) == len(kinds):
         fields = sorted({name for item in made.itemset.items for name in item.fields})
         name = missing[0].name
         raise InputError(

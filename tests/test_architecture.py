@@ -11,7 +11,7 @@ import logitjudge
 ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
     {"core", "errors", "registry", "progress"},
-    {"orderings", "rubrics", "tokens", "trie", "packing", "picks", "run", "measures"},
+    {"orderings", "rubrics", "tokens", "trie", "packing", "picks", "pairs", "run", "measures"},
     {
         "backends",
         "models",
@@ -27,6 +27,7 @@ HOUSE = (
     },
     {
         "judging",
+        "pairing",
         "study",
         "planning",
         "noise",

@@ -9,6 +9,7 @@ from typing import Any
 
 from logitjudge.errors import InputError, unknown
 
+OF_PAIRS = ("slot", "letter", "length", "tie")
 MOST = 1e6  # in absolute value: larger numbers overflow on the way to a probability
 
 
@@ -22,6 +23,9 @@ class Planted:
         (K,) logits by position.
     label
         (K,) logits by option string, in score order.
+    slot, letter, length, tie
+        Of pairs only, in log-odds: for the response shown first over the other; for the letter A over B; for each unit of the
+        natural logarithm of the ratio of lengths (characters), for the longer; of TIE over a response that is neither better nor worse.
     interaction
         ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
     quality_scale
@@ -42,6 +46,10 @@ class Planted:
 
     position: tuple[float, ...] = ()
     label: tuple[float, ...] = ()
+    slot: float = 0.0
+    letter: float = 0.0
+    length: float = 0.0
+    tie: float = 0.0
     interaction: tuple[int, float] = (0, 0.0)
     quality_scale: float = 1.0
     quality_sd: float = 1.0
@@ -73,8 +81,12 @@ class Planted:
                 raise InputError(f"planted judge: {name}={value!r} is not {_FORMS[name]}. {_known()}") from error
         return cls(**found)
 
-    def check(self, levels: int) -> None:
-        """Raise `InputError` where a part has not one number for each of K levels."""
+    def check(self, levels: int, pairs: bool = False) -> None:
+        """Raise `InputError` where a part has not one number for each of K levels, or is for pairs and this is none."""
+        if given := [name for name in OF_PAIRS if getattr(self, name) and not pairs]:
+            raise InputError(
+                f"planted judge: {given[0]!r} is for pairs ('logitjudge pairwise'), not for rubrics. {_known()}"
+            )
         for name in ("position", "label"):
             values = getattr(self, name)
             if values and len(values) != levels:
@@ -127,6 +139,10 @@ _deviation = _within(0, math.inf, closed="low")
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "position": _numbers,
     "label": _numbers,
+    "slot": _finite,
+    "letter": _finite,
+    "length": _finite,
+    "tie": _finite,
     "interaction": _seed_and_sd,
     "quality_scale": _finite,
     "quality_sd": _deviation,
@@ -140,6 +156,10 @@ _SD = "a standard deviation: a number of at least 0"
 _FORMS = {
     "position": "a list of numbers, one a position, such as 0.8,0,0,0,0.3",
     "label": "a list of numbers, one a score, such as 0,0,0,0,0.5",
+    "slot": "a number",
+    "letter": "a number",
+    "length": "a number",
+    "tie": "a number",
     "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
     "quality_scale": "a number",
     "quality_sd": _SD,

@@ -22,6 +22,7 @@ import numpy as np
 from logitjudge.backends import Query
 from logitjudge.backends._planted_spec import Planted
 from logitjudge.core import FloatArray, IntArray, Readings, Rubric
+from logitjudge.pairs import RESPONSES, Candidates
 from logitjudge.tokens import Tokenizer
 
 BUDGET = 4_000_000  # characters: thousands of prompts a batch
@@ -51,7 +52,7 @@ class PlantedJudge:
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Check the specification against the number of levels; there is no path to prove."""
         for query in (*longest, *shortest):
-            self.planted.check(len(query.rubric.levels))
+            self.planted.check(len(query.rubric.levels), isinstance(query.rubric, Candidates))
 
     def token_budget(self) -> int:
         """Characters that one batch may hold."""
@@ -60,7 +61,7 @@ class PlantedJudge:
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read B queries with one K, in order. Raises `InputError` where a part does not fit K."""
         levels = len(queries[0].rubric.levels)
-        self.planted.check(levels)
+        self.planted.check(levels, isinstance(queries[0].rubric, Candidates))
         row, own = _distinct(queries, lambda query: (id(query.item), id(query.rubric)))
         column, ordered = _distinct(queries, lambda query: query.ordering)
         logits = _logits(self.planted, own, ordered, (row, column))
@@ -98,6 +99,8 @@ def _logits(
         _score_position(planted, levels)[np.arange(levels), position] + _or_zero(planted.label, levels)[option]
     )
     logits: FloatArray = _quality(planted, own)[row] + by_ordering[column]
+    if isinstance(own[0].rubric, Candidates):
+        logits += _of_pairs(planted, own, position, option, place)
     if planted.item_position_sd:
         keys = [_key(planted, "item_position", query.item.id) for query in own]
         item_position = planted.item_position_sd * _normal(keys, levels)  # (U, P)
@@ -107,6 +110,22 @@ def _logits(
         ends = [json.dumps([query.ordering.shown, query.ordering.labels]) for query in ordered]
         keys = [begins[u] + ends[o] for u, o in zip(row.tolist(), column.tolist(), strict=True)]
         logits += planted.order_noise * _normal(keys, levels)
+    return logits
+
+
+def _of_pairs(
+    planted: Planted, own: Sequence[Query], position: IntArray, option: IntArray, place: tuple[IntArray, IntArray]
+) -> FloatArray:
+    """(B, K) logits of slot, letter, length and tie; the candidates are the last two levels, the letters the last two options."""
+    row, column = place
+    levels = position.shape[1]
+    logits = np.zeros((len(row), levels))
+    first = np.where(position[:, -2:] == 0, 0.5, -0.5)  # (O, 2)
+    lettered = np.where(option[:, -2:] == levels - 2, 0.5, -0.5)
+    sizes = np.array([[len(query.item.fields[name]) for name in RESPONSES] for query in own], dtype=np.float64)
+    logits[:, -2:] = (planted.slot * first + planted.letter * lettered)[column] + planted.length * np.log(sizes)[row]
+    if levels == 3:
+        logits[:, 0] = planted.tie + logits[:, -2:].mean(axis=1)
     return logits
 
 
@@ -126,12 +145,25 @@ def _or_zero(values: tuple[float, ...], levels: int) -> FloatArray:
 def _quality(planted: Planted, own: Sequence[Query]) -> FloatArray:
     """(U, K) logits by item and score."""
     levels = len(own[0].rubric.levels)
-    quality = np.array([_rated(query.rubric, query.item.rating or 0.0) for query in own])
+    quality = np.array([_rated_query(query) for query in own])
     unrated = [u for u, query in enumerate(own) if query.item.rating is None]
     if unrated:
         keys = [_key(planted, "quality", own[u].item.id) for u in unrated]
         quality[unrated] = planted.quality_sd * _normal(keys, levels)
+        if isinstance(own[0].rubric, Candidates) and levels == 3:
+            quality[unrated, 0] = quality[unrated, 1:].mean(axis=1)
     return planted.quality_scale * quality
+
+
+def _rated_query(query: Query) -> FloatArray:
+    """(K,) quality of a rated item; of a pair half a logit for the gold response, and half a logit against the other."""
+    rating = query.item.rating or 0.0
+    if not isinstance(query.rubric, Candidates):
+        return _rated(query.rubric, rating)
+    quality = np.zeros(len(query.rubric.levels))
+    if rating:
+        quality[-2:] = (0.5, -0.5) if rating == 1 else (-0.5, 0.5)
+    return quality
 
 
 def _rated(rubric: Rubric, rating: float) -> FloatArray:

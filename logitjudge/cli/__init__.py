@@ -25,6 +25,7 @@ from logitjudge.errors import InputError
 ORDER = (
     "demo",
     "run",
+    "pairwise",
     "show",
     "select",
     "compare",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from logitjudge.cli import _console, _judging, _options
-from logitjudge.cli._console import plural
 
-LOW = 0.5  # mass
 EXAMPLES = """
   logitjudge run --model Qwen/Qwen2.5-0.5B-Instruct --data demo --out runs/q05
   logitjudge run --model ./my-model --data items.jsonl --rubric helpfulness --out runs/mine
@@ -82,37 +80,5 @@ def run(
         concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
     _judging.note_refusals(made)
-    _report(out, made)
+    _judging.tell(out, made)
     raise typer.Exit(_judging.exit_code(made))
-
-
-def _report(out: str, made: Any) -> None:
-    """Say what is there now."""
-    import numpy as np
-
-    from logitjudge.run import SampledRun
-
-    items, orders = len(made.items), len(made.orderings)
-    texts = made.picks.shape[2] if isinstance(made, SampledRun) else made.logp_by_trace.shape[1]
-    each = f" x {plural(texts, 'text')}" if texts > 1 else ""
-    what = "pick" if isinstance(made, SampledRun) else "reading"
-    total = plural(items * orders * texts, what)
-    counts = f"{plural(items, 'item')} x {plural(orders, 'ordering')}{each} = {total}"
-    refused = f", {plural(len(made.refused), 'item')} refused" if made.refused else ""
-    typer.echo(f"{out}: {counts}{refused}")
-    if isinstance(made, SampledRun):
-        typer.echo(f"texts from which no score could be parsed: {np.isnan(made.picks).mean():.1%}")
-        typer.echo(f"next: logitjudge show {out}")
-        return
-    if not made.exact.all():
-        _console.note(
-            f"warning: {1 - made.exact.all(axis=-1).mean():.1%} of the readings hold upper bounds (exact = false): the server "
-            "gave only its most probable tokens. show, select and export need probabilities and will refuse"
-        )
-        return
-    typer.echo(f"mass on the options: mean {made.mass.mean():.1%}, least {made.mass.min():.1%}")
-    if made.mass.min() < LOW:
-        _console.note(
-            "warning: little of the probability falls on the options: logitjudge show and doctor say where it went"
-        )
-    typer.echo(f"next: logitjudge show {out}")

@@ -13,7 +13,9 @@ from logitjudge.core import RESERVED, Item, ItemSet, Rubric
 from logitjudge.datasets._ratings import check_rating, human
 from logitjudge.datasets._read import PROMETHEUS_HINT, Row, decoded, fail
 from logitjudge.errors import ItemError, RubricError, unknown
+from logitjudge.pairs import CRITERIA, RESPONSES
 
+OF_PAIR = ("id", "instruction", "messages", "reference", "cluster", "gold", CRITERIA, *RESPONSES)
 ROLES = ("assistant", "developer", "system", "tool", "user")
 Shipped = Callable[[str], Rubric]
 
@@ -41,6 +43,8 @@ def distinct(rows: Iterable[Row], where: str, make: Callable[[Row], Item]) -> tu
 
 def _item(row: Row, shipped: Shipped) -> Item:
     row = Row(row.place, {key: value for key, value in row.values.items() if not _absent(row, key)})
+    if "response" not in row.values and any(name in row.values for name in RESPONSES):
+        return _pair(row)
     groups = {key: _group(row, key) for key in row.values if key not in RESERVED}
     item = Item(
         id=_name(row, "id"),
@@ -54,10 +58,36 @@ def _item(row: Row, shipped: Shipped) -> Item:
     return item
 
 
+def _pair(row: Row) -> Item:
+    groups = {key: _group(row, key) for key in row.values if key not in OF_PAIR}
+    texts = {key: value for key, value in groups.items() if isinstance(row.values[key], str)}
+    responses = {name: _text(row, name) for name in RESPONSES}
+    criteria = {CRITERIA: _text(row, CRITERIA)} if CRITERIA in row.values else {}
+    return Item(
+        id=_name(row, "id"),
+        fields={"instruction": _instruction(row), **_reference(row), **responses, **criteria, **texts},
+        human=gold(row, "gold"),
+        cluster=_name(row, "cluster") if "cluster" in row.values else "",
+        groups=groups,
+    )
+
+
+def gold(row: Row, field: str) -> tuple[float] | None:
+    """Which response people prefer: 1, 2, or 0 for a tie; None where the row does not say."""
+    if field not in row.values:
+        return None
+    value = row.values[field]
+    known = {"1": 1.0, "2": 2.0, "0": 0.0, "tie": 0.0, "1.0": 1.0, "2.0": 2.0, "0.0": 0.0}
+    text = str(value).strip().lower()
+    if isinstance(value, bool) or text not in known:
+        raise fail(row, field, value, "is not 1, 2 or tie (0). Write which response is better.")
+    return (known[text],)
+
+
 def _absent(row: Row, field: str) -> bool:
     value = row.values[field]
     if isinstance(value, float) and math.isnan(value):
-        return field not in RESERVED  # a rating must not vanish silently
+        return field not in (*RESERVED, "gold")  # a rating must not vanish silently
     return value is None or (isinstance(value, str | list) and not value)
 
 
@@ -97,14 +127,19 @@ def _encodable(row: Row, field: str, value: str) -> str:
 
 
 def _prompt(row: Row) -> dict[str, str]:
+    return {"instruction": _instruction(row), "response": _text(row, "response"), **_reference(row)}
+
+
+def _instruction(row: Row) -> str:
     if "messages" not in row.values:
-        instruction = _text(row, "instruction")
-    elif "instruction" in row.values:
+        return _text(row, "instruction")
+    if "instruction" in row.values:
         raise fail(row, "messages", row.values["messages"], "stands beside an 'instruction'. Give one of the two.")
-    else:
-        instruction = _transcript(row)
-    reference = {"reference": _text(row, "reference")} if "reference" in row.values else {}
-    return {"instruction": instruction, "response": _text(row, "response"), **reference}
+    return _transcript(row)
+
+
+def _reference(row: Row) -> dict[str, str]:
+    return {"reference": _text(row, "reference")} if "reference" in row.values else {}
 
 
 def _transcript(row: Row) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from logitjudge import models, orderings as designs, parts, prompts, rubrics, store, tokens, verdicts
+from logitjudge import models, orderings as designs, pairs, parts, prompts, rubrics, store, tokens, verdicts
 from logitjudge.backends import Query
 from logitjudge.core import Item, Ordering, Prompt, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError, unknown
@@ -126,6 +126,8 @@ def _ordering(head: Mapping[str, Any], spec: str) -> Ordering:
 
 def _query(head: Mapping[str, Any], item: Item, ordering: Ordering) -> Query:
     rubric: Rubric | None = rubrics.from_dict(head["rubric"]) if head["rubric"] else item.rubric
+    if head["kind"] == pairs.KIND:
+        rubric = pairs.candidates(item, 0 in head["scores"])
     assert rubric is not None
     return Query(item, rubric, ordering, prompts.render(Template(**head["template"]), item, rubric, ordering))
 
