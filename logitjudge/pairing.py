@@ -29,7 +29,7 @@ def pairwise(
     labels: str = "slot",
     ties: bool = False,
     criteria: str | None = None,
-    template: str | Path = "pairwise",
+    template: str | Path | None = None,
     verdict: str = "direct",
     limit: int | None = None,
     seed: int = 0,
@@ -48,6 +48,8 @@ def pairwise(
         "slot": what stands first is A. "swap": the letters are swapped, too (2 x 2), which parts slot from letter.
     ties
         Whether the judge may answer TIE.
+    template
+        By default ``pairwise``, or with `ties` ``pairwise_ties``.
     criteria
         What makes a response better, for pairs without criteria of their own.
     **options

@@ -103,7 +103,7 @@ def pairs_study(
     labels: str = "slot",
     ties: bool = False,
     criteria: str | None = None,
-    template: str | Path = "pairwise",
+    template: str | Path | None = None,
     verdict: str = "direct",
     limit: int | None = None,
     seed: int = 0,
@@ -133,7 +133,8 @@ def pairs_study(
     refuses = {item.id: reason for item in items if (reason := pairs.unreadable(item))}
     scores = (0, 1, 2) if ties else (1, 2)
     made = Study(
-        replace(itemset, items=tuple(items)), None, scores, pairs.orders(labels, ties), prompts.load(template, verdict),
+        replace(itemset, items=tuple(items)), None, scores, pairs.orders(labels, ties),
+        prompts.load(template or ("pairwise_ties" if ties else "pairwise"), verdict),
         pairs.KIND, refuses,
     )  # fmt: skip
     _check_template(made)

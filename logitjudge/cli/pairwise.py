@@ -38,7 +38,9 @@ def pairwise(
         typer.Option("--criteria", metavar="TEXT", help="What makes a response better: a text, or a file of it."),
     ] = None,
     backend: _options.Backend = None,
-    template: _options.Template = "pairwise",
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="T", help="pairwise, with --ties pairwise_ties, or a .j2 file.")
+    ] = None,
     verdict: _options.Verdict = "direct",
     max_new_tokens: _options.MaxNewTokens = 512,
     unended: _options.Unended = "refuse",

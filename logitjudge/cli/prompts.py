@@ -21,6 +21,12 @@ def prompts(
         str,
         typer.Option("--ordering", metavar="O", help="One ordering of the run: score values, first position first."),
     ],
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="L", help="Printed options, first position first (B,A), of a run that swaps them."
+        ),
+    ] = None,
     as_json: _console.AsJson = False,
     model: Annotated[
         str | None, typer.Option("--model", metavar="M", help="Where the judge is now, if it has moved.")
@@ -39,7 +45,7 @@ def prompts(
     """
     from logitjudge.report.asked import asked
 
-    made = asked(folder, item, ordering, model=model, trace=trace)
+    made = asked(folder, item, ordering, labels=labels, model=model, trace=trace)
     if as_json:
         _console.print_json(made)
         return

@@ -5,7 +5,7 @@ Only the judge's tokenizer is opened, never its weights; a tokenizer other than 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,15 @@ Json = dict[str, Any]
 HASHES = (("hash", "tokenizer_hash", "tokenizer"), ("template_hash", "chat_template_hash", "chat template"))
 
 
-def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = None, trace: str | None = None) -> Json:
+def asked(
+    folder: str | Path,
+    item: str,
+    ordering: str,
+    *,
+    labels: str | None = None,
+    model: str | None = None,
+    trace: str | None = None,
+) -> Json:
     """Text and token ids of one reading.
 
     Parameters
@@ -31,6 +39,8 @@ def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = N
         Id of the item.
     ordering
         Score values, first position first: ``5,4,3,2,1``.
+    labels
+        The options that are printed, first position first: ``B,A``, where the run has several of one ordering; else the first.
     model
         Where the judge is now, if it is not where it was.
     trace
@@ -53,7 +63,7 @@ def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = N
     head = store.header(folder)
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
-    query = _query(head, _item(folder, item), _ordering(head, ordering))
+    query = _labelled(head, _item(folder, item), _orderings(head, ordering), labels)
     tokenizer = _tokenizer(head, model)
     name = None
     if tokenizer is not None:
@@ -113,7 +123,25 @@ def _item(folder: Path, name: str) -> Item:
     return items[name]
 
 
-def _ordering(head: Mapping[str, Any], spec: str) -> Ordering:
+def _labelled(head: Mapping[str, Any], item: Item, orderings: Sequence[Ordering], labels: str | None) -> Query:
+    """The prompt of an item under the ordering whose options are printed as `labels` says."""
+    queries = [_query(head, item, ordering) for ordering in orderings]
+    if labels is None:
+        return queries[0]
+    printed = {",".join(query.rubric.levels[k].option for k in _labels(query.ordering)): query for query in queries}
+    wanted = ",".join(label.strip() for label in labels.split(","))
+    if wanted not in printed:
+        raise InputError(f"under this ordering the run has no labels {labels!r}. It has: {'; '.join(printed)}.")
+    return printed[wanted]
+
+
+def _labels(ordering: Ordering) -> tuple[int, ...]:
+    """Indices of the options, first position first."""
+    return ordering.shown if ordering.labels is None else ordering.labels
+
+
+def _orderings(head: Mapping[str, Any], spec: str) -> list[Ordering]:
+    """Orderings of the run that show the scores as `spec` says: several, where labels are swapped too."""
     made = [Ordering(tuple(row["shown"]), row["labels"] and tuple(row["labels"])) for row in head["orderings"]]
     wanted = designs.parse(spec, head["scores"])
     found = [ordering for ordering in made if ordering.shown == wanted[0].shown]
@@ -121,7 +149,7 @@ def _ordering(head: Mapping[str, Any], spec: str) -> Ordering:
         known = [",".join(map(str, ordering.values(head["scores"]))) for ordering in made]
         shown = "; ".join(known[:10]) + (f"; ... ({len(known)} in all)" if len(known) > 10 else "")
         raise InputError(f"the run has no ordering {spec!r}. It has: {shown}.")
-    return found[0]
+    return found
 
 
 def _query(head: Mapping[str, Any], item: Item, ordering: Ordering) -> Query:
