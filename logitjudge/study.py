@@ -126,9 +126,7 @@ def pairs_study(
     """
     if verdict not in VERDICTS:
         raise InputError(unknown("verdict mode", verdict, VERDICTS))
-    itemset = _itemset(data)
-    if limit is not None:
-        itemset = datasets.take(itemset, limit, seed)
+    itemset = items_of(data, limit, seed)
     items = [_with_criteria(item, criteria) for item in itemset.items]
     refuses = {item.id: reason for item in items if (reason := pairs.unreadable(item))}
     scores = (0, 1, 2) if ties else (1, 2)
@@ -145,6 +143,12 @@ def _with_criteria(item: Item, criteria: str | None) -> Item:
     """An item that says what it is judged by: in its own words, else in those of the run."""
     own = item.fields.get(pairs.CRITERIA) or criteria or pairs.DEFAULT_CRITERIA
     return replace(item, fields={**item.fields, pairs.CRITERIA: own})
+
+
+def items_of(data: Any, limit: int | None, seed: int) -> ItemSet:
+    """Items of whatever `judge` takes as data, at most `limit` of them."""
+    itemset = _itemset(data)
+    return itemset if limit is None else datasets.take(itemset, limit, seed)
 
 
 def _itemset(data: Any) -> ItemSet:

@@ -28,6 +28,7 @@ HOUSE = (
     {
         "judging",
         "pairing",
+        "scored",
         "study",
         "planning",
         "noise",

@@ -1,0 +1,235 @@
+"""Pairs with points: both responses scored by several weighted criteria in one prompt, in both orders.
+
+Every criterion with P points is an ordinary run of its own, in a folder of its name: options 0 to P, and an item for each pair,
+candidate and order. What is read is the distribution of each criterion's points; totals and their order effect follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+
+from logitjudge import pairs, store
+from logitjudge.core import FloatArray, Item, ItemSet, Level, Rubric
+from logitjudge.errors import InputError, RubricError, RunFolderError, unknown
+from logitjudge.judging import judge
+from logitjudge.study import items_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MANIFEST = "scored.json"
+KEYS = ("name", "points", "text")
+ORDERS = ((1, 2), (2, 1))  # candidates, first shown first
+MOST = 20  # points of one criterion
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One criterion and its most points."""
+
+    name: str
+    points: int
+    text: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Name of its run folder."""
+        return re.sub(r"\W+", "-", self.name.lower()).strip("-") or "criterion"
+
+    @property
+    def rubric(self) -> Rubric:
+        """Points from 0 to the most, as levels."""
+        levels = tuple(Level(n, f"{n} of {self.points} points") for n in range(self.points + 1))
+        return Rubric(self.name, self.text or self.name, levels)
+
+
+def criteria_of(path: str | Path) -> tuple[Criterion, ...]:
+    """Read criteria from YAML: a list of ``{name, points, text}``, or a mapping with that list as ``criteria``.
+
+    Raises
+    ------
+    RubricError
+        The file, or an entry of it, is not of this form.
+    """
+    try:
+        value = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RubricError(f"{path} cannot be read as YAML: {error}. Write a list of {{name, points, text}}.") from error
+    rows = value.get("criteria") if isinstance(value, dict) else value
+    if not isinstance(rows, list) or not rows:
+        raise RubricError(f"{path} has no list of criteria. Write a list of {{name, points, text}}.")
+    made = tuple(_criterion(row, f"{path}, criterion {n}") for n, row in enumerate(rows, start=1))
+    if len({one.folder for one in made}) < len(made):
+        raise RubricError(
+            f"{path} has two criteria of one name: {', '.join(one.name for one in made)}. Names must differ."
+        )
+    return made
+
+
+def _criterion(row: Any, place: str) -> Criterion:
+    if not isinstance(row, dict):
+        raise RubricError(f"{place} is {row!r}, not a mapping of {', '.join(KEYS)}.")
+    for key in row:
+        if key not in KEYS:
+            raise RubricError(f"{place}: {unknown('key', str(key), KEYS)}")
+    name, points, text = row.get("name"), row.get("points"), row.get("text") or ""
+    if not isinstance(name, str) or not name.strip() or not isinstance(text, str):
+        raise RubricError(f"{place}: name {name!r} and text {text!r} must be texts, and the name must not be empty.")
+    if isinstance(points, bool) or not isinstance(points, int) or not 1 <= points <= MOST:
+        raise RubricError(f"{place}: points {points!r} is not a whole number from 1 to {MOST}.")
+    return Criterion(name.strip(), points, text.strip())
+
+
+def scored_pairs(
+    model: Any,
+    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
+    points: str | Path | Sequence[Criterion],
+    *,
+    out: str | Path,
+    limit: int | None = None,
+    seed: int = 0,
+    template: str | Path = "pairwise_points",
+    **options: Any,
+) -> Scored:
+    """Read the points of both responses by every criterion, in both orders.
+
+    Parameters
+    ----------
+    model, data
+        As in `logitjudge.pairwise`.
+    points
+        A YAML file of criteria (`criteria_of`), or criteria.
+    out
+        The folder; each criterion has a run folder in it. The same call goes on where it stopped.
+    **options
+        As in `logitjudge.judge`.
+
+    Returns
+    -------
+    Scored
+        Distributions of points.
+    """
+    asked = criteria_of(points) if isinstance(points, str | Path) else tuple(points)
+    itemset = items_of(data, limit, seed)
+    for one in asked:
+        made = [row for item in itemset.items for row in _questions(item, one, asked)]
+        judge(
+            model, replace(itemset, items=tuple(made)), orderings="identity", out=Path(out) / one.folder,
+            template=template, seed=seed, **options,
+        )  # fmt: skip
+    rows = [{"name": one.name, "points": one.points, "text": one.text} for one in asked]
+    store.write_json(Path(out) / MANIFEST, {"kind": "scored", "criteria": rows})
+    return load_scored(out)
+
+
+def _questions(item: Item, one: Criterion, every: Sequence[Criterion]) -> list[Item]:
+    """Questions of one pair by one criterion: an item for each candidate and order."""
+    pairs.require_pair(item)
+    known = {name: text for name, text in item.fields.items() if name not in pairs.RESPONSES}
+    listed = "\n".join(f"- {c.name} (0 to {c.points} points){': ' if c.text else ''}{c.text}" for c in every)
+    made = []
+    for order in ORDERS:
+        shown = [item.fields[pairs.RESPONSES[k - 1]] for k in order]
+        for candidate in (1, 2):
+            letter = "AB"[order.index(candidate)]
+            fields = {**known, pairs.CRITERIA: listed, "first": shown[0], "second": shown[1], "letter": letter}
+            groups = {**item.groups, "pair": item.id, "order": ",".join(map(str, order)), "candidate": candidate}
+            name = f"{item.id}/{candidate}/{order[0]}{order[1]}"
+            made.append(Item(name, fields, one.rubric, None, item.cluster, groups))
+    return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Points of both candidates by every criterion in both orders.
+
+    Parameters
+    ----------
+    ids
+        (I,) pairs all of whose questions were read.
+    clusters
+        (I,) cluster of each pair.
+    criteria
+        (C,)
+    dists
+        C arrays (I, 2, 2, P + 1) [pair, order, candidate, points]: probability of each number of points.
+    """
+
+    ids: tuple[str, ...]
+    clusters: tuple[str, ...]
+    criteria: tuple[Criterion, ...]
+    dists: tuple[FloatArray, ...]
+
+    @property
+    def expected(self) -> FloatArray:
+        """(C, I, 2, 2) expected points [criterion, pair, order, candidate]."""
+        return np.array([dist @ np.arange(dist.shape[-1]) for dist in self.dists])
+
+    @property
+    def totals(self) -> FloatArray:
+        """(I, 2, 2) expected total [pair, order, candidate]."""
+        totals: FloatArray = self.expected.sum(axis=0)
+        return totals
+
+    def total_dist(self) -> FloatArray:
+        """(I, 2, 2, T + 1) distribution of the total [pair, order, candidate, points], the criteria read independently."""
+        made = self.dists[0]
+        for dist in self.dists[1:]:
+            made = _convolved(made, dist)
+        return made
+
+
+def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Distribution of the sum of two numbers of points, along the last axis."""
+    made = np.zeros((*one.shape[:-1], one.shape[-1] + other.shape[-1] - 1))
+    for n in range(other.shape[-1]):
+        made[..., n : n + one.shape[-1]] += one * other[..., n : n + 1]
+    return made
+
+
+def is_scored(folder: str | Path) -> bool:
+    """Whether a folder holds pairs with points."""
+    return (Path(folder) / MANIFEST).exists()
+
+
+def load_scored(folder: str | Path) -> Scored:
+    """Load a folder of pairs with points.
+
+    Raises
+    ------
+    RunFolderError
+        It is none, or a criterion's run is not there.
+    """
+    import json
+
+    path = Path(folder) / MANIFEST
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["criteria"]
+        asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(
+            f"{path} cannot be read: {type(error).__name__}: {error}. Make it with 'pairwise --points'."
+        ) from error
+    runs = [store.load_run(Path(folder) / one.folder) for one in asked]
+    known = [
+        {(i.groups["pair"], i.groups["order"], i.groups["candidate"]): n for n, i in enumerate(run.items)}
+        for run in runs
+    ]
+    clusters = {item.groups["pair"]: item.cluster for item in runs[0].items}
+    keys = [(",".join(map(str, order)), candidate) for order in ORDERS for candidate in (1, 2)]
+    ids = [name for name in clusters if all((name, *key) in there for there in known for key in keys)]
+    if not ids:
+        raise InputError(f"{folder}: no pair was read by all criteria in both orders.")
+    dists = []
+    for run, there in zip(runs, known, strict=True):
+        rows = [[there[name, *key] for key in keys] for name in ids]
+        probs = run.probs()[:, 0][np.array(rows)]  # (I, 4, P + 1)
+        dists.append(probs.reshape(len(ids), 2, 2, -1))
+    return Scored(tuple(ids), tuple(clusters[name] for name in ids), asked, tuple(dists))
