@@ -6,7 +6,7 @@ is shown first) unless letters are swapped too; `Ordering.labels` always says wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,6 +49,15 @@ def require_pair(item: Item) -> None:
             raise ItemError(
                 f"item {item.id!r} has no {name!r}, so it is no pair. Give the columns response_1 and response_2; for a rubric use "
                 "'logitjudge run'."
+            )
+
+
+def forbid_pairs(items: Iterable[Item]) -> None:
+    """Raise `ItemError` where an item is a pair, which no rubric judges."""
+    for item in items:
+        if "response" not in item.fields and all(name in item.fields for name in RESPONSES):
+            raise ItemError(
+                f"item {item.id!r} is a pair of responses. Judge pairs with 'logitjudge pairwise' (logitjudge.pairwise)."
             )
 
 

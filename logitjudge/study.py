@@ -85,6 +85,7 @@ def study(
     if verdict not in VERDICTS:
         raise InputError(unknown("verdict mode", verdict, VERDICTS))
     itemset = _itemset(data)
+    pairs.forbid_pairs(itemset.items)
     one = None if rubric == "item" else rubric if isinstance(rubric, Rubric) else rubrics.load(str(rubric))
     scores = _scale(itemset.items, one)
     datasets.check_ratings(
