@@ -145,6 +145,23 @@ class Run:
         """What the ratings are: "human", "GPT-4 reference" ..."""
         return str(self.provenance.get("ratings_name", "human"))
 
+    @property
+    def kind(self) -> str:
+        """What was judged: "rubric", or "pairwise", where the scores are the candidates 1 and 2, and 0 for a tie."""
+        return str(self.provenance.get("kind", "rubric"))
+
+    def require_kind(self, kind: str) -> None:
+        """Raise `InputError` where the run is of another kind."""
+        if self.kind != kind:
+            raise InputError(
+                f"this is a {self.kind} run, and what was asked is of {kind} runs. "
+                + (
+                    "Its numbers: logitjudge show, report, calibrate."
+                    if self.kind == "pairwise"
+                    else "Make one with: logitjudge pairwise."
+                )
+            )
+
     def rubric_of(self, item: Item) -> Rubric | None:
         """The rubric that `item` was judged by."""
         return self.rubric or item.rubric

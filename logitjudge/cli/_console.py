@@ -16,6 +16,8 @@ from logitjudge.errors import InputError, unknown
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from logitjudge.run import Run
+
 ABSENT = "-"
 SILENT = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -47,6 +49,15 @@ def fail(message: str) -> int:
 def print_json(value: Any) -> None:
     """Print one JSON value to stdout, in ASCII, so that every terminal and pipe can carry it."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def rubric_run(folder: str, partial: bool = False) -> Run:
+    """Load a run that was judged by a rubric. Raises `InputError` where it is of another kind."""
+    from logitjudge.store import load_run
+
+    run = load_run(folder, partial=partial)
+    run.require_kind("rubric")
+    return run
 
 
 def one_of(kind: str, value: str, known: Iterable[str]) -> str:

@@ -33,12 +33,11 @@ def compare(
     mass, noise floor. With --baseline the differences on the items that both runs share, with intervals over clusters.
     """
     from logitjudge.report import compare as comparing
-    from logitjudge.store import load_run
 
-    runs = [load_run(folder, partial=partial) for folder in folders]
+    runs = [_console.rubric_run(folder, partial) for folder in folders]
     made = comparing.comparison(runs, folders, draws=draws)
     made["baseline"] = baseline
-    before = None if baseline is None else load_run(baseline, partial=partial)
+    before = None if baseline is None else _console.rubric_run(baseline, partial)
     made["drift"] = before and [
         {"name": name, **comparing.drift(run, before, draws=draws)} for name, run in zip(folders, runs, strict=True)
     ]

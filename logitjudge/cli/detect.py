@@ -39,9 +39,8 @@ def detect(
     scored: then somebody who never saw it is accused in at most 5 % of cases.
     """
     from logitjudge.report import detect as detecting
-    from logitjudge.store import load_run
 
-    found = detecting.section(load_run(folder, partial=partial), detecting.read(scores), ordering, draws=draws)
+    found = detecting.section(_console.rubric_run(folder, partial), detecting.read(scores), ordering, draws=draws)
     if as_json:
         _console.print_json(found)
         return

@@ -42,9 +42,8 @@ def select(
     from logitjudge.measures.matrices import score_position_matrix
     from logitjudge.measures.selection import select as choose
     from logitjudge.report.summary import spread
-    from logitjudge.store import load_run
 
-    run = load_run(folder, partial=partial)
+    run = _console.rubric_run(folder, partial)
     matrix = score_position_matrix(run, "soft")
     ranked = rank_orderings(matrix, top)
     found = choose(run, draws=draws)

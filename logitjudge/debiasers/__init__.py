@@ -113,5 +113,6 @@ def debias(run: Run, method: str = "mean_prob", *, probe: Run | None = None) -> 
     ----------
     arXiv:2602.02219, section 5.3.
     """
+    run.require_kind("rubric")
     debiaser: Debiaser = registry.make("debiasers", method)
     return debiaser.fit(run if probe is None else probe)(run)

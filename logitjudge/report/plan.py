@@ -77,6 +77,7 @@ def for_run(folder: str | Path, budget: int | None = None, *, items: int | None 
         The run does not hold all K! orderings.
     """
     run = store.load_run(folder)
+    run.require_kind("rubric")
     items = len(run.items) if items is None else items
     _positive(1 if budget is None else budget, items)
     lengths = _of_run(Path(folder), run.provenance)
