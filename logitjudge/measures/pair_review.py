@@ -26,8 +26,8 @@ def review(run: Run) -> list[Row]:
     -------
     list of dict
         ``id, instruction, response_1, response_2`` (None where the run holds no texts); for each order (`ORDERS`) ``verdict_ORDER``
-        (1, 2, 0) and ``p_1_ORDER, p_2_ORDER, p_tie_ORDER`` (None where a tie is no option); ``content, position, contradiction`` (nats); ``gold``
-        (None where there is none); then the items' group columns, as ``group_NAME`` where the name is taken.
+        (1, 2, 0) and ``p_1_ORDER, p_2_ORDER, p_tie_ORDER`` (None where a tie is no option); ``content, position, contradiction``
+        (nats); ``gold`` (None where there is none); then the items' group columns, as ``group_NAME`` where the name is taken.
     """
     found = pairs(run)
     bad, columns = contradiction(found), group_columns(run)
