@@ -122,8 +122,8 @@ def disagreements(run: Run, rule: str = RULE) -> list[Row]:
     Returns
     -------
     list of dict
-        The columns of `logitjudge.measures.pair_review.review`, and behind ``position``: ``verdict`` (under the rule), ``kind`` ("false win"
-        or "undecided"), ``confidence`` (|content|, nats) and ``flipped``.
+        The columns of `logitjudge.measures.pair_review.review`, and behind ``position``: ``verdict`` (under the rule),
+        ``kind`` ("false win" or "undecided"), ``confidence`` (|content|, nats) and ``flipped``.
 
     Raises
     ------

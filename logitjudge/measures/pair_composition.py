@@ -65,8 +65,9 @@ class Composition:
     border
         Nats of |content| from which on a win counts as clear. It is this judge's margin: another judge finds other pairs close.
     strata
-        By ``gold``; by ``kind`` (clear and borderline wins by the margin, ties, pairs without gold); ``longer`` and ``length ratio`` (longer over
-        shorter); ``gold response`` (longer, shorter); ``formatting`` (a list, a heading or bold text in none, one or both); then group columns.
+        By ``gold``; by ``kind`` (clear and borderline wins by the margin, ties, pairs without gold); ``longer`` and ``length
+        ratio`` (longer over shorter); ``gold response`` (longer, shorter); ``formatting`` (a list, a heading or bold text in
+        none, one or both); then group columns.
     left_out
         Dimensions that there are not, each with the reason.
     """
@@ -166,11 +167,11 @@ def _formatting(item: Item) -> str | None:
 
 
 def formatted(text: str) -> bool:
-    """Whether a text has a list of at least two lines, a heading, or bold words, as Markdown writes them.
+    r"""Whether a text has a list of at least two lines, a heading, or bold words, as Markdown writes them.
 
     Examples
     --------
-    >>> [formatted(text) for text in ("- a\\n- b", "1. a", "# Title", "**so**", "2 * 3 * 4")]
+    >>> [formatted(text) for text in ("- a\n- b", "1. a", "# Title", "**so**", "2 * 3 * 4")]
     [True, False, True, True, False]
     """
     return len(LISTS.findall(text)) > 1 or bool(HEADINGS.search(text) or BOLD.search(text))

@@ -1,7 +1,7 @@
 """Several judges of the same pairs: do they err together?
 
-Judges that are trained on similar data share blind spots, so five of them are not five opinions. With r the mean correlation of their errors,
-n judges are worth ``n / (1 + (n - 1) r)`` independent ones, and a majority vote is no ground truth.
+Judges that are trained on similar data share blind spots, so five of them are not five opinions. With r the mean correlation
+of their errors, n judges are worth ``n / (1 + (n - 1) r)`` independent ones, and a majority vote is no ground truth.
 
 References
 ----------
@@ -196,7 +196,7 @@ def _mean_phi(errors: Sequence[FloatArray], weight: FloatArray) -> FloatArray:
 
 
 def _effective(correlation: Estimate, count: int) -> Estimate:
-    """n / (1 + (n - 1) r), and its ends."""
+    """Give n / (1 + (n - 1) r), and its ends."""
 
     def turned(r: float | None) -> float | None:
         below = None if r is None else 1 + (count - 1) * r
