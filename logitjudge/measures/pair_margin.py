@@ -1,7 +1,8 @@
 """Is the order worst where two candidates are close?
 
-Pairs by their margin, |content| in nats. Without ties a pair is reversed exactly where |position| > |content|: that flips lie at small
-margins follows by arithmetic and is no finding. Whether the position *effect* is larger there is one, so both are given.
+Pairs by their margin, |content| in nats. With two orders and no ties a pair is reversed exactly where |position| > |content|:
+that flips lie at small margins follows by arithmetic and is no finding. Whether the position *effect* is larger there is one,
+so both are given.
 """
 
 from __future__ import annotations
