@@ -67,8 +67,14 @@ def test_a_matrix_shows_its_numbers(levels, estimator):
 
 
 def test_shades_of_a_matrix_say_which_way():
-    source = score_position_matrix(run_of([[[0.9, 0.1], [0.1, 0.9]]] * 2, "balanced"))._repr_html_()
-    assert (source.count(f"{markup.ABOVE}, 0.36)"), source.count(f"{markup.BELOW}, 0.36)")) == (3, 3)
+    matrix = score_position_matrix(run_of([[[0.8, 0.2], [0.2, 0.8]]] * 2, "balanced"))
+    cells = re.findall(r"rgba\((\d+, \d+, \d+), [\d.]+\)\">([\d.]+)</td>", matrix._repr_html_())
+    assert cells == [(markup.ABOVE, "80.0"), (markup.BELOW, "20.0")] * 3
+
+
+def test_attributes_are_escaped():
+    made = markup.element("b", "a < b", markup.Html("<br>"), title='">')
+    assert made == '<b title="&quot;&gt;">a &lt; b<br></b>'
 
 
 def test_a_row_that_is_not_observed_says_why():
