@@ -70,8 +70,8 @@ def shade(amount: float) -> str:
 
     Examples
     --------
-    >>> shade(-0.5)
-    'background: rgba(0, 114, 178, 0.22)'
+    >>> shade(-0.2)
+    'background: rgba(0, 114, 178, 0.09)'
     """
     colour = ABOVE if amount > 0 else BELOW
     return f"background: rgba({colour}, {min(abs(amount), 1.0) * 0.45:.2f})"  # text on it stays readable
