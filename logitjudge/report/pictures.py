@@ -104,7 +104,10 @@ def _matrix(page: Json, kind: str) -> str:
 
 def _costs(page: Json, kind: str) -> str:
     spread = page["summary"]["cost_spread"][kind]
-    ends = (f"{name} {ordering(spread[name]['ordering'])} ({number(spread[name]['cost'])})" for name in ("cheapest", "dearest"))
+    ends = (
+        f"{name} {ordering(spread[name]['ordering'])} ({number(spread[name]['cost'])})"
+        for name in ("cheapest", "dearest")
+    )
     return f"Curve of the Bias Cost of all orderings: {', '.join(ends)}, mean {number(spread['mean'])}."
 
 
@@ -117,13 +120,20 @@ def _swing(page: Json, kind: str) -> str:
 
 def _certainty(page: Json, kind: str) -> str:
     rows = page["sections"]["where"]["certainty"].get("associations", ())
-    found = next((row for row in rows if (row["movement"], row["nearness"], row["given"]) == ("points", "near_tie", None)), None)
+    found = next(
+        (row for row in rows if (row["movement"], row["nearness"], row["given"]) == ("points", "near_tie", None)), None
+    )
     return f"Dots of {page['summary']['items']} items; rank correlation of movement with nearness to a tie {number(found and found['value'], '.2f')}."
 
 
 def _people(page: Json, kind: str) -> str:
-    rows = [row for one in page["sections"]["people"]["methods"] for row in one["intervals"] if row["measure"] == "pearson"]
-    said = (f"{row['method']} {number(row['value'], '.2f')} ({number(row['low'], '.2f')} to {number(row['high'], '.2f')})" for row in rows)
+    rows = [
+        row for one in page["sections"]["people"]["methods"] for row in one["intervals"] if row["measure"] == "pearson"
+    ]
+    said = (
+        f"{row['method']} {number(row['value'], '.2f')} ({number(row['low'], '.2f')} to {number(row['high'], '.2f')})"
+        for row in rows
+    )
     return f"Pearson correlation with {page['summary']['ratings_name']}: {'; '.join(said)}."
 
 
@@ -168,7 +178,9 @@ def _shorter(tag: re.Match[str]) -> str:
     """A tag with short numbers and one list of fonts; what stands between tags is a reader's text and stays."""
     text = re.sub(r"\s*\n\s*", " ", tag[0])
     text = re.sub(r"font-family: [^;\"]*", f"font-family: {FONTS}", text)
-    return re.sub(r"(?<=[\s\"(-])\d+\.\d{3,}(?=[\s\"),])", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), text)
+    return re.sub(
+        r"(?<=[\s\"(-])\d+\.\d{3,}(?=[\s\"),])", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), text
+    )
 
 
 def _one_path(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ABSENT = "–"
+REMARKS = ("note", "noise could explain it")  # columns that go where they say nothing
 SCALES = {"clr": "log-ratios, nats", "expected": "expected score, points"}
 NEARNESS = {"near_tie": "near a tie", "entropy": "entropy", "inside": "inside the scale"}
 CLOSENESS = {
@@ -37,6 +38,15 @@ class Table:
     rows: Sequence[Sequence[str]]
     words: Sequence[str] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        said = [
+            n
+            for n, name in enumerate(self.head)
+            if name not in REMARKS or any(row[n] not in ("", ABSENT) for row in self.rows)
+        ]
+        object.__setattr__(self, "head", [self.head[n] for n in said])
+        object.__setattr__(self, "rows", [[row[n] for n in said] for row in self.rows])
 
 
 def percent(value: float | None) -> str:
@@ -103,7 +113,9 @@ def costs(summary: Json, uncertainty: Json, kind: str) -> Table | None:
 
 
 def _spread(spread: Json) -> str:
-    ends = (f"{name} {ordering(spread[name]['ordering'])} ({spread[name]['cost']:.3f})" for name in ("cheapest", "dearest"))
+    ends = (
+        f"{name} {ordering(spread[name]['ordering'])} ({spread[name]['cost']:.3f})" for name in ("cheapest", "dearest")
+    )
     return f"Of all orderings: {', '.join(ends)}, mean {spread['mean']:.3f}, the scores in their order {spread['identity']:.3f}."
 
 
@@ -326,9 +338,7 @@ def _systems(found: Json) -> Table:
         "places. Which differences are real is another question."
     )
     heads = ["system", "items", "score", "rank", "best", "worst"]
-    return Table(
-        "Systems: rank by mean score, and its range over single orderings", heads, rows, ("system",), [note]
-    )
+    return Table("Systems: rank by mean score, and its range over single orderings", heads, rows, ("system",), [note])
 
 
 def _shapes(found: Json) -> Table:
@@ -481,41 +491,61 @@ def shared(summary: Json) -> Table | None:
     return Table("Through the text, and through the reading: positions, %", heads, rows, ("texts", "by"), notes)
 
 
-def together(found: Json) -> Table:
-    """All runs side by side, of `logitjudge.report.compare.comparison`."""
+def together(found: Json) -> list[Table]:
+    """All runs side by side, of `logitjudge.report.compare.comparison`: their numbers, and what they are."""
     runs = found["runs"]
     levels = max(len(row["scores"]) for row in runs)
     heads = [
-        "run", "judge", "data", "protocol", "items", *_places(levels), "no bias", "cheapest ordering", "its cost", "identity's cost",
-        "r with ratings", "from", "to", "mass, %", "noise floor, nats",
+        "run", "judge", "items", *_places(levels), "cheapest ordering", "its cost", "identity's cost", "r with ratings", "mass, %",
+        "noise floor, nats",
     ]  # fmt: skip
-    words = ("run", "judge", "data", "protocol", "cheapest ordering")
     notes = [
-        found["note"],
-        "p1 to pK: share of probability at each position, % (of picks, where a run has no probabilities). r: Pearson correlation of "
-        "mean_prob with the ratings (of mean_winner, without probabilities), with a 95 % interval. A cheapest ordering here is "
-        "cheapest on these very items; whether it is distinguishably better is in each run's verdict.",
+        "p1 to pK: share of probability at each position, % (of picks, where a run has no probabilities); without position bias "
+        f"{' or '.join(_even(runs))}. r: Pearson correlation of mean_prob with the ratings (of mean_winner, without probabilities). "
+        "A cheapest ordering here is cheapest on these very items; whether it is distinguishably better is in each run's verdict.",
     ]
-    return Table("The runs side by side", heads, [_run(row, levels) for row in runs], words, notes)
+    rows = [_run(row, levels) for row in runs]
+    return [
+        Table("Position bias, costs, agreement", heads, rows, ("run", "judge", "cheapest ordering"), notes),
+        _what(found),
+    ]
+
+
+def _even(runs: Sequence[Json]) -> list[str]:
+    return [f"{100 / levels:.1f}" for levels in sorted({len(row["scores"]) for row in runs})]
 
 
 def _run(row: Json, levels: int) -> list[str]:
     shares = row["position_distribution"]["soft"] or row["position_distribution"]["hard"]
-    r = next((found for found in row["agreement"] if found["measure"] == "pearson"), None) or {}
     best = row["cheapest"]
     return [
         row["name"],
         row["model"],
-        row["dataset"],
-        row["protocol"],
         str(row["items"]),
         *map(percent, shares),
         *[ABSENT] * (levels - len(shares)),
-        percent(1 / len(shares)),
         ordering(best["ordering"]) if best else ABSENT,
         number(best and best["cost"]),
         number(row["identity"]),
-        *(number(r.get(name), ".2f") for name in ("value", "low", "high")),
+        number(_pearson(row).get("value"), ".2f"),
         percent(row["mass"] and row["mass"]["mean"]),
         number(row["noise_floor"], ".2g"),
     ]
+
+
+def _pearson(row: Json) -> Json:
+    return next((found for found in row["agreement"] if found["measure"] == "pearson"), {})
+
+
+def _what(found: Json) -> Table:
+    rows = []
+    for row in found["runs"]:
+        r = _pearson(row)
+        counts = (str(row[name]) for name in ("clusters", "orderings"))
+        rows.append([
+            row["name"], row["dataset"], row["protocol"], *counts, r.get("target", ABSENT),
+            *(number(r.get(name), ".2f") for name in ("value", "low", "high")), r.get("note", ""),
+        ])  # fmt: skip
+    heads = ["run", "data", "protocol", "clusters", "orderings", "ratings", "r", "from", "to", "note"]
+    words = ("run", "data", "protocol", "ratings", "note")
+    return Table("What was run, and r with its 95 % interval", heads, rows, words, [found["note"]])
