@@ -200,7 +200,7 @@ def test_hostile_texts_are_shown_as_they_are(opened):
 def test_what_is_written_from_right_to_left_does_not_turn_what_follows(opened):
     page = opened("hostile")
     boxes = page.locator(".items summary").evaluate_all(
-        """all => all.map(one => [one.querySelector(".id bdi"), one.querySelector(".numbers")].map(part => part.getBoundingClientRect().left))"""
+        """all => all.map(one => [".id bdi", ".numbers"].map(part => one.querySelector(part).getBoundingClientRect().left))"""
     )
     assert all(name < numbers for name, numbers in boxes)
     page.evaluate("document.querySelector('.items').dir = 'ltr'")
@@ -451,40 +451,9 @@ def test_headings_are_in_order(opened, name):
     assert all(len(alt) > 20 and any(letter.isdigit() for letter in alt) for alt in alts)
 
 
-MISPLACED = """() => {
-  const kinds = "h1, h2, h3, h4, p, li, th, td, caption, figcaption, figure img, summary .id, summary .numbers, dt, dd, pre, label";
-  const clip = one => {
-    let box = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
-    for (let up = one.parentElement; up; up = up.parentElement) if (getComputedStyle(up).overflowX !== "visible") {
-      const side = up.getBoundingClientRect();
-      box = { left: Math.max(box.left, side.left), top: Math.max(box.top, side.top), right: Math.min(box.right, side.right), bottom: Math.min(box.bottom, side.bottom) };
-    }
-    return box;
-  };
-  const inside = (a, b) => ({ left: Math.max(a.left, b.left), top: Math.max(a.top, b.top), right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom) });
-  const empty = box => box.right - box.left < 1.5 || box.bottom - box.top < 1.5;
-  const faults = [], boxes = [], width = document.documentElement.clientWidth;
-  for (const one of document.querySelectorAll(kinds)) {
-    if (!one.checkVisibility() || one.querySelector(kinds)) continue;
-    const own = one.getBoundingClientRect(), range = document.createRange(), say = `${one.tagName} ${one.textContent.slice(0, 40)}`;
-    range.selectNodeContents(one);
-    if (one.textContent.trim()) for (const text of range.getClientRects())
-      if (text.left < own.left - 1.5 || text.right > own.right + 1.5 || text.top < own.top - 4 || text.bottom > own.bottom + 4) { faults.push(`cut: ${say}`); break; }
-    const scroller = one.closest(".wide");
-    if (!scroller && (own.left < -1 || own.right > width + 1)) faults.push(`outside: ${say}`);
-    const box = inside(own, clip(one));
-    if (!empty(box)) boxes.push([box, one, say]);
-  }
-  boxes.sort((a, b) => a[0].top - b[0].top);
-  boxes.forEach(([a, one, say], n) => {
-    for (let m = n + 1; m < boxes.length && boxes[m][0].top < a.bottom - 1.5; m++) {
-      const [b, other, too] = boxes[m];
-      const under = scroll => scroll && scroll.scrollHeight > scroll.clientHeight + 1;
-      if (!empty(inside(a, b)) && !(under(one.closest(".wide")) && one.closest(".wide") === other.closest(".wide"))) faults.push(`overlap: ${say} | ${too}`);
-    }
-  });
-  return faults.slice(0, 5);
-}"""
+MISPLACED = (
+    (Path(__file__).parent / "misplaced.js").read_text(encoding="utf-8").split("\n", 1)[1]
+)  # without its comment
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -515,7 +484,8 @@ def test_on_paper_tables_are_whole_and_tools_are_gone(opened, name):
     page.wait_for_timeout(200)
     assert page.locator(".tools:visible, .more-items:visible, nav:visible").count() == 0
     cut = page.locator(".wide").evaluate_all(
-        """all => all.filter(one => one.checkVisibility() && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1))
+        """all => all.filter(one => one.checkVisibility()
+            && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1))
           .map(one => one.getAttribute("aria-label"))"""
     )
     assert cut == []

@@ -46,16 +46,17 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
     }
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     several = len(runs) > 1
+    positions = pictures.together(runs, pages) if several else None
     return template.render(
-        parts=[_part(run, one) for run, one in zip(runs, pages, strict=True)],
+        parts=[_part(run, one, alone=positions is None) for run, one in zip(runs, pages, strict=True)],
         together=tables.together(comparison(runs, names)) if several else None,
-        positions=pictures.together(runs, pages) if several else None,
+        positions=positions,
         version=__version__,
         data=_packed(_data(pages)),
     )
 
 
-def _part(run: Run, one: Json) -> Json:
+def _part(run: Run, one: Json, *, alone: bool) -> Json:
     """What the template sets of one run."""
     summary, sections = one["summary"], one["sections"]
     kind = "hard" if isinstance(run, SampledRun) else "soft"
@@ -72,7 +73,7 @@ def _part(run: Run, one: Json) -> Json:
     }
     return {
         "page": one,
-        "pictures": pictures.of_run(run, one),
+        "pictures": pictures.of_run(run, one, alone=alone),
         "tables": [table for table in main if table],
         "more": {name: found for name, found in more.items() if found},
         "texts": tables.texts(summary),

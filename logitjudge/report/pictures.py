@@ -45,10 +45,11 @@ class Picture:
     text: str
 
 
-def of_run(run: Run, page: Json) -> list[Picture]:
-    """Figures of one run, those that it gives."""
+def of_run(run: Run, page: Json, *, alone: bool = True) -> list[Picture]:
+    """Figures of one run, those that it gives; `together` draws the positions of runs that are not alone."""
     kind = "hard" if isinstance(run, SampledRun) else "soft"
-    wanted: list[tuple[str, Json]] = [("positions", {"estimator": kind}), ("matrix", {"estimator": kind})]
+    wanted: list[tuple[str, Json]] = [("positions", {"estimator": kind})] if alone else []
+    wanted.append(("matrix", {"estimator": kind}))
     if kind == "soft":
         wanted += [("costs", {}), ("swing", {}), ("certainty", {}), ("people", {})]
         wanted += [("mass", {})] if _thin(page["summary"]["mass"]) else []
@@ -120,10 +121,11 @@ def _swing(page: Json, kind: str) -> str:
 
 def _certainty(page: Json, kind: str) -> str:
     rows = page["sections"]["where"]["certainty"].get("associations", ())
-    found = next(
-        (row for row in rows if (row["movement"], row["nearness"], row["given"]) == ("points", "near_tie", None)), None
-    )
-    return f"Dots of {page['summary']['items']} items; rank correlation of movement with nearness to a tie {number(found and found['value'], '.2f')}."
+    near = [
+        row["value"] for row in rows if (row["movement"], row["nearness"], row["given"]) == ("points", "near_tie", None)
+    ]
+    goes = f"rank correlation of movement with nearness to a tie {number(near[0] if near else None, '.2f')}"
+    return f"Dots of {page['summary']['items']} items; {goes}."
 
 
 def _people(page: Json, kind: str) -> str:

@@ -236,7 +236,7 @@ def _variance(on: str, part: Json) -> Table:
     if not part["balanced"]:
         notes.append("The design is not balanced: each term is what it adds to those before it.")
     heads = ["term", "dimensions", "share", "chance", "note"]
-    return Table(f"Where the variance of the {SCALES[on]} lies, %", heads, rows, ("term", "note"), notes)
+    return Table(f"Where the variance lies: {SCALES[on]}, %", heads, rows, ("term", "note"), notes)
 
 
 def _certainty(found: Json) -> list[Table]:
@@ -395,7 +395,7 @@ def _pooled(found: Json) -> Table:
 
 def _raters(found: Json) -> list[str]:
     alpha = f"{number(found['alpha_ordinal'], '.2f')} (ordinal) and {number(found['alpha_interval'], '.2f')} (interval)"
-    made = [f"{found['raters']} raters of an item at most; Krippendorff's alpha {alpha}."]
+    made = [f"Raters of an item: {found['raters']} at most. Krippendorff's alpha {alpha}."]
     if found["ceiling"] is not None:
         made.append(f"Ceiling of a Pearson correlation with their mean: {found['ceiling']:.2f}.")
     return made + ([sentence(found["note"])] if found["note"] else [])
