@@ -80,6 +80,16 @@ def test_costs_and_plan_of_all_orderings(tmp_path):
         plots.costs(planted(10))
 
 
+def test_one_label_names_an_ordering_that_is_two_things():
+    texts = [text.get_text() for text in plots.costs(planted(2)).axes[0].texts]
+    assert texts == ["cheapest, identity 1,2", "dearest 2,1"]
+
+
+def test_a_long_name_keeps_both_ends():
+    assert plots._short("organisation/model-of-a-size-7b-instruct") == "organisation…7b-instruct"
+    assert len(plots._short("x" * 99)) == 24
+
+
 @pytest.mark.parametrize("count", [1, 8])
 def test_positions_of_several_runs(count, tmp_path):
     runs = [planted(seed=seed) for seed in range(count)]
@@ -99,12 +109,37 @@ def test_what_cannot_be_drawn_is_one_message(tmp_path):
     with pytest.raises(InputError, match="levels"):
         plots.draw("positions", [planted(5), planted(4)], ["a", "b"])
     with pytest.raises(InputError, match="written as .pdf, .svg, .png"):
-        plots.save(plots.permutations(3), tmp_path / "f.gif")
+        plots.save(plots.design(planted(3)), tmp_path / "f.gif")
 
 
 def test_the_design_is_drawn_row_by_row():
-    figure = plots.permutations(3)
+    figure = plots.design(planted(3))
     assert [text.get_text() for text in figure.axes[0].texts[:6]] == ["1", "2", "3", "2", "3", "1"]
+    many = plots.design(planted(5, "full")).axes[0]
+    assert (many.texts[:], many.get_ylabel()) == ([], "120 orderings")
+    assert plots.design(planted(6, "random:200")).axes[0].get_ylabel() == "first 120 of 200 orderings"
+
+
+def test_each_ordering_stands_at_its_mean_score_and_correlation():
+    run = planted()
+    dots, average, identity = plots.correlations(run).axes[0].lines
+    expected = run.probs() @ run.scores
+    np.testing.assert_allclose(dots.get_xdata(), expected.mean(axis=0))
+    wanted = [np.corrcoef(expected[:, o], run.ratings)[0, 1] for o in range(10)]
+    np.testing.assert_allclose(dots.get_ydata(), wanted)
+    assert identity.get_xdata() == pytest.approx([expected[:, 0].mean()])
+    assert average.get_ydata() == pytest.approx([np.corrcoef(expected.mean(axis=1), run.ratings)[0, 1]])
+
+
+def test_a_box_holds_what_a_method_changes():
+    run = planted(5, "full")
+    ax = plots.debiasers(run, methods=["single", "mean_winner"]).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["single", "mean_winner"]
+    apart = lj.debias(run, "single").score - lj.debias(run).score
+    box = ax.lines[0].get_xdata()
+    assert [box.min(), box.max()] == pytest.approx(np.quantile(apart, (0.25, 0.75)).tolist())
+    names = [label.get_text() for label in plots.debiasers(run).axes[0].get_yticklabels()]
+    assert {"contextual", "position_prior", "cheapest", "single"} <= set(names)
 
 
 def test_the_command(tmp_path, capsys):

@@ -12,6 +12,7 @@ from planted_runs import run_of
 import logitjudge as lj
 from logitjudge import cli
 from logitjudge.errors import InputError
+from logitjudge.measures.selection import held_out
 from logitjudge.report import html
 from logitjudge.report.page import page
 
@@ -61,9 +62,20 @@ def test_the_verdict_is_in_plain_words():
     assert biased[2] == "Average over these 10 orderings: no single ordering is distinguishably better."
     assert "correlate with people by" in biased[3]
     assert page(planted((0, 0, 0, 0, 0)), "none")["verdict"][1].startswith("That may be chance")
-    chosen = page(planted((0, 0, 0, 0, 0), interaction=0.8), "two")["verdict"][2]
-    best = lj.rank_orderings(lj.score_position_matrix(planted((0, 0, 0, 0, 0), interaction=0.8)), 1)[0]
-    assert f"publish one: {','.join(map(str, best.values))} is the cheapest" in chosen
+
+
+def test_one_ordering_is_recommended_only_where_held_out_items_say_so():
+    chosen = page(planted((0, 0, 0, 0, 0), interaction=0.8), "two")
+    found = chosen["recommendation"]
+    judged = held_out(planted((0, 0, 0, 0, 0), interaction=0.8))
+    assert found["ordering"] == list(judged.ordering.values([1, 2, 3, 4, 5]))
+    assert f"use {','.join(map(str, found['ordering']))}: chosen on half" in chosen["verdict"][2]
+    assert f"{judged.saving:.3f} below" in chosen["verdict"][2]
+    flat = page(planted((1.0, 0, 0, 0, 0)), "one")["recommendation"]
+    assert (flat["ordering"], flat["average"]) == (None, True)
+    few = page(planted((1.0, 0, 0, 0, 0), count=3), "few")
+    assert few["recommendation"]["reason"].startswith("3 clusters")
+    assert few["verdict"][2].startswith("No ordering can be recommended: 3 clusters")
 
 
 def test_warnings_say_what_a_reader_must_know():
@@ -130,7 +142,7 @@ def test_the_command(hostile, tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["report", str(hostile), "--json"]) == 0
     (made,) = json.loads(capsys.readouterr().out)
-    assert {"name", "verdict", "warnings", "summary", "sections", "items"} == set(made)
+    assert {"name", "verdict", "recommendation", "warnings", "summary", "sections", "items"} == set(made)
     assert cli.main(["report", str(tmp_path / "nothing")]) == 2
 
 

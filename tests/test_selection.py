@@ -11,9 +11,9 @@ from scipy import stats
 from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import cells, differences, probing
 from logitjudge.measures.correlations import pearson
-from logitjudge.measures.costs import cost_spread, rank_orderings
+from logitjudge.measures.costs import bias_cost, cost_spread, rank_orderings
 from logitjudge.measures.matrices import score_position_matrix
-from logitjudge.measures.selection import has_interaction, select
+from logitjudge.measures.selection import has_interaction, held_out, select
 
 CASES = Path(__file__).parent / "cases"
 BIASED = "position=0.8,0,0,0,0.3;order_noise=0.5;item_position_sd=0.3"
@@ -249,3 +249,38 @@ def test_too_few_items_to_hold_out_is_said():
         probing.probe_items(planted_run(BIASED, rated_items(5)))
     with pytest.raises(NotObserved, match="balanced"):
         probing.probe_items(planted_run(BIASED, rated_items(30), "identity"))
+
+
+def test_a_held_out_saving_is_the_difference_of_costs_on_the_other_half():
+    run = planted_run(BIASED + ";interaction=1:0.8", rated_items(60, clusters=30), "balanced")
+    found = held_out(run, draws=200)
+    half = np.random.default_rng(0).permutation(30)[:15]
+    names = sorted({item.cluster for item in run.items})
+    first = {names[c] for c in half}
+    chose = [item.cluster in first for item in run.items]
+    ordering = rank_orderings(score_position_matrix(run.select(chose)), 1)[0].ordering
+    assert found.ordering == ordering
+    other = score_position_matrix(run.select([not c for c in chose]))
+    saving = bias_cost(other, "1,2,3,4,5") - bias_cost(other, ordering)
+    assert found.saving == pytest.approx(saving, abs=1e-12)
+    assert found.low < found.saving < found.high
+    assert found.clusters == 15
+
+
+def test_a_saving_is_claimed_where_there_is_one_and_seldom_where_there_is_none():
+    wrong = sum(
+        held_out(planted_run(f"{BIASED};seed={s}", rated_items(40, seed=s), "balanced"), draws=200).better
+        for s in range(100)
+    )
+    assert wrong <= stats.binom.ppf(0.9995, 100, 0.05)
+    right = planted_run(BIASED + ";interaction=1:0.8", rated_items(200), "balanced")
+    found = held_out(right)
+    assert found.better
+    full = planted_run("position=0.8,0,0,0,0.3;interaction=1:0.8", rated_items(200), "full")
+    truth = score_position_matrix(full)
+    assert bias_cost(truth, found.ordering) < bias_cost(truth, "1,2,3,4,5")
+
+
+def test_three_clusters_cannot_be_halved():
+    with pytest.raises(NotObserved, match="at least 4 clusters"):
+        held_out(planted_run(BIASED, rated_items(9, clusters=3), "balanced"))

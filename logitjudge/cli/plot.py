@@ -9,7 +9,20 @@ import typer
 
 from logitjudge.cli import _console
 
-NAMES = ("positions", "matrix", "costs", "expected", "swing", "certainty", "plan", "people", "mass")
+NAMES = (
+    "positions",
+    "matrix",
+    "costs",
+    "expected",
+    "swing",
+    "certainty",
+    "plan",
+    "debiasers",
+    "people",
+    "correlations",
+    "mass",
+    "design",
+)
 EXAMPLES = """
   logitjudge plot matrix runs/q8 --out matrix.pdf
   logitjudge plot positions runs/q8 runs/l8 runs/m7 --out positions.svg

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from logitjudge.measures.selection import Selection
+    from logitjudge.run import Run
 
 EXAMPLES = """
   logitjudge select runs/demo
@@ -64,6 +65,7 @@ def select(
     _tables.table(console, ["rank", "ordering", "cost", "like the cheapest", "below the mean"], cells, left=2)
     _tables.print_spread(console, spread(matrix) or {}, len(matrix.scores))
     _verdict(console, found)
+    _held_out(console, run)
     if probes:
         _probes(console, run)
     _tables.say(console, "Publish the ordering that you use with the rubric.")
@@ -88,6 +90,23 @@ def _verdict(console: Console, found: Selection) -> None:
         console,
         f"{found.reason} ({sure}); {int(found.better.sum())} are surely cheaper than the mean over all orderings, "
         f"{found.mean:.4f}. These hold for the orderings that were read: ten are not all.",
+    )
+
+
+def _held_out(console: Console, run: Run) -> None:
+    from logitjudge.errors import NotObserved
+    from logitjudge.measures.selection import held_out
+
+    try:
+        found = held_out(run)
+    except NotObserved as error:
+        _tables.say(console, f"Nothing can be held out: {error}")
+        return
+    values = _console.ordering(found.ordering.values(run.scores.tolist()))
+    _tables.say(
+        console,
+        f"Held out: half of the clusters choose {values}; on the others it costs {found.saving:.4f} less than the scores in their order "
+        f"(95 % interval {found.low:.4f} to {found.high:.4f}, {_console.plural(found.clusters, 'cluster')}).",
     )
 
 

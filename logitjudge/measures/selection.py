@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from logitjudge.core import BoolArray, FloatArray, IntArray, Ordering, frozen_array
-from logitjudge.errors import InputError
+from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import cells, differences, intervals
 from logitjudge.measures.costs import dearest_ordering, rank_orderings
 from logitjudge.measures.matrices import score_position_matrix
@@ -166,3 +166,71 @@ def has_interaction(run: Run, *, draws: int = 1000, seed: int = 0) -> bool:
     [value] = mean(np.ones((1, len(left))))
     drawn = intervals.bootstrap(mean, clusters, draws=draws, rng=np.random.default_rng(seed))
     return bool(differences.surely_not_zero(value, drawn, int(clusters.max()) + 1).any())
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """An ordering that half of the clusters chose, judged on the other half.
+
+    Parameters
+    ----------
+    ordering
+        The cheapest on the first half.
+    saving
+        Soft Bias Cost of the identity minus that of `ordering`, on the second half; the identity is the order of the scores.
+    low, high
+        95 % interval of `saving`, paired over the clusters of the second half.
+    clusters
+        Of the second half.
+    """
+
+    ordering: Ordering
+    saving: float
+    low: float
+    high: float
+    clusters: int
+
+    @property
+    def better(self) -> bool:
+        """Whether the ordering is surely cheaper than the identity where it was not chosen."""
+        return self.saving > differences.SAME and self.low > 0
+
+
+def held_out(run: Run, *, draws: int = 1000, seed: int = 0) -> HeldOut:
+    """Choose an ordering on one half of the clusters, and compare it with the identity on the other.
+
+    A choice looks too good on the items that made it; this is what it is worth on items that it never saw.
+
+    Parameters
+    ----------
+    run
+        A run in which every score stood at every position.
+    draws, seed
+        Of the resampling; `seed` also halves the clusters.
+
+    Raises
+    ------
+    NotObserved
+        A (score, position) cell is missing, or there are fewer than four clusters.
+    """
+    clusters = intervals.number([item.cluster for item in run.items])
+    if (count := int(clusters.max()) + 1) < 4:
+        raise NotObserved(f"{count} clusters cannot be halved and resampled. Read items of at least 4 clusters.")
+    rng = np.random.default_rng(seed)
+    chooses = np.isin(clusters, rng.permutation(count)[: count // 2])
+    matrix = score_position_matrix(run.select(chooses.tolist()), "soft")
+    matrix.require_all()
+    ordering = rank_orderings(matrix, 1)[0].ordering
+    shown = np.array([range(len(run.scores)), ordering.shown])
+    table = cells.by_item(run.probs()[~chooses], run.shown)
+
+    def saving(weight: FloatArray) -> FloatArray:
+        price = cells.costs(cells.matrices(table, weight), shown)
+        apart: FloatArray = price[:, 0] - price[:, 1]
+        return apart
+
+    [value] = saving(np.ones((1, len(table))))
+    _, judging = np.unique(clusters[~chooses], return_inverse=True)
+    drawn = intervals.bootstrap(saving, judging, draws=draws, rng=rng)
+    low, high = intervals.t_interval(float(value), drawn, count - count // 2)
+    return HeldOut(ordering, float(value), low, high, count - count // 2)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from logitjudge import orderings as designs
+from logitjudge import registry
 from logitjudge.core import BoolArray, FloatArray
+from logitjudge.debiasers import debias
 from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import cells, uncertainty
 from logitjudge.measures.agreement import agreement
 from logitjudge.measures.convergence import convergence
+from logitjudge.measures.correlations import pearson
 from logitjudge.measures.matrices import Estimator, score_position_matrix
 from logitjudge.measures.reliability import of_run
 from logitjudge.measures.swings import swings
@@ -48,6 +50,8 @@ STYLE: Any = {
 SUFFIXES = (".pdf", ".svg", ".png")
 MOST_LEVELS = 8  # of costs over K!
 LONG = 24  # characters of a name
+MOST_ROWS = 120  # of `design`
+LABELLED = 30  # rows of `design` with their scores written in
 
 
 def _axes(ax: Axes | None, height: float = 2.4) -> Axes:
@@ -66,7 +70,15 @@ def _figure(ax: Axes) -> Figure:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONG else f"{name[: LONG - 1]}…"
+    """A name with its middle left out where it is long: names of models often differ at their ends."""
+    return name if len(name) <= LONG else f"{name[: LONG // 2]}…{name[1 - LONG // 2 :]}"
+
+
+def _whole(ax: Axes) -> None:
+    """Only whole numbers below the axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def matrix(run: Run, *, estimator: Estimator = "soft", ax: Axes | None = None) -> Figure:
@@ -169,16 +181,19 @@ def costs(run: Run, *, ax: Axes | None = None) -> Figure:
     cost = cells.costs(found.values[None], every)[0]
     order = np.argsort(cost, kind="stable")
     ax.plot(np.arange(1, len(cost) + 1), cost[order], color=COLOURS[0])
-    named = {"cheapest": order[0], "dearest": order[-1], "identity": 0}
-    for name, which in named.items():
-        rank = int(np.flatnonzero(order == which)[0]) + 1
-        text = ",".join(str(found.scores[k]) for k in every[which])
-        ax.plot([rank], [cost[which]], "o", color=COLOURS[1])
-        place: Any = {"xytext": (-4, 5), "ha": "right"} if name == "dearest" else {"xytext": (5, -9), "ha": "left"}
-        ax.annotate(f"{name} {text}", (rank, cost[which]), textcoords="offset points", size=6, **place)
+    named: dict[int, list[str]] = {}
+    for name, which in (("cheapest", order[0]), ("dearest", order[-1]), ("identity", 0)):
+        named.setdefault(int(np.flatnonzero(order == which)[0]), []).append(name)
+    for rank, names in named.items():
+        text = f"{', '.join(names)} {','.join(str(found.scores[k]) for k in every[order[rank]])}"
+        height = float(cost[order[rank]])
+        ax.plot([rank + 1], [height], "o", color=COLOURS[1])
+        place: Any = {"xytext": (-4, 5), "ha": "right"} if 2 * rank >= len(order) else {"xytext": (5, -9), "ha": "left"}
+        ax.annotate(text, (rank + 1, height), textcoords="offset points", size=6, **place)
     null = uncertainty.cost_intervals(uncertainty.resampled(run), run.orderings[:1]).unbiased[0]
     ax.axhline(null, color="0.5", ls="--", lw=0.8)
     ax.set_ylim(0, float(cost.max()) * 1.15)
+    _whole(ax)
     ax.set_xlabel("rank among all orderings")
     ax.set_ylabel("Bias Cost")
     return _figure(ax)
@@ -206,6 +221,7 @@ def expected(run: Run, *, ax: Axes | None = None) -> Figure:
             ha="left" if rank == 1 else "right",
         )
     ax.margins(y=0.2)
+    _whole(ax)
     ax.set_xlabel("ordering, by mean score")
     ax.set_ylabel("mean expected score")
     return _figure(ax)
@@ -224,6 +240,7 @@ def swing(run: Run, *, ax: Axes | None = None) -> Figure:
     ax.vlines(place, found.low[order], found.high[order], color=COLOURS[5], lw=max(0.4, min(3.0, 120 / len(order))))
     ax.plot(place, mean[order], ".", color=COLOURS[0], ms=2.5)
     ax.set_ylim(run.scores[0], run.scores[-1])
+    _whole(ax)
     ax.set_xlabel("item, by swing")
     ax.set_ylabel("expected score")
     return _figure(ax)
@@ -308,28 +325,99 @@ def mass(run: Run, *, ax: Axes | None = None) -> Figure:
     ax.plot(place, middle, color=COLOURS[0], label="median")
     ax.plot(place, share.min(axis=0), color=COLOURS[1], ls=":", label="least")
     ax.set_ylim(0, 102)
+    _whole(ax)
     ax.set_xlabel("ordering, as run")
     ax.set_ylabel("mass on the options, %")
     ax.legend(loc="lower right")
     return _figure(ax)
 
 
-def permutations(levels: int = 5, *, ax: Axes | None = None) -> Figure:
-    """The balanced design as a picture (the paper's Figure 4): one row an ordering, one shade a score; every score at every position."""
-    ax = _axes(ax, 2.8)
-    table = np.array([ordering.shown for ordering in designs.parse("balanced", tuple(range(1, levels + 1)))])
-    ax.imshow(table, cmap="Blues", vmin=-1, vmax=levels * 1.4, aspect="auto")
-    for o, p in np.ndindex(table.shape):
-        ax.text(p, o, str(table[o, p] + 1), ha="center", va="center", size=7 if levels <= 7 else 5)
+def correlations(run: Run, *, ax: Axes | None = None) -> Figure:
+    """Mean expected score against Pearson correlation with the ratings, one dot an ordering; orange: the average over all.
+
+    Dots far apart to the right and left: the ordering moves all scores. Far apart up and down: it decides how well they agree with
+    people. The average should lie near the top; dots above it are no better unless they stay above on other items.
+    """
+    ax = _axes(ax)
+    rated = np.isfinite(run.ratings)
+    if rated.sum() < 2:
+        raise NotObserved("fewer than two items have a rating, so there is no correlation with people.")
+    scores = (run.probs() @ run.scores)[rated]  # (I, O)
+    every = np.column_stack([scores, debias(run, "mean_prob").score[rated]])
+    r = pearson(every, run.ratings[rated], np.ones((1, len(every))))[0]
+    if np.isnan(r).all():
+        raise NotObserved("the ratings, or the scores, do not vary, so there is no correlation with people.")
+    mean = every.mean(axis=0)
+    ax.plot(mean[:-1], r[:-1], "o", color=COLOURS[0], alpha=0.7, mec="none", label="an ordering")
+    ax.plot(mean[-1:], r[-1:], "D", color=COLOURS[1], label="average over orderings")
+    identity = next((o for o, one in enumerate(run.orderings) if one.shown == tuple(range(len(run.scores)))), None)
+    if identity is not None:
+        ax.plot(mean[identity], r[identity], "o", mfc="none", mec="black")
+        ax.annotate("identity", (mean[identity], r[identity]), xytext=(4, 3), textcoords="offset points", size=6)
+    ax.margins(0.12)
+    ax.set_xlabel("mean expected score")
+    ax.set_ylabel(f"Pearson r with {_short(run.ratings_name)}")
+    ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return _figure(ax)
+
+
+def debiasers(run: Run, *, methods: Sequence[str] | None = None, ax: Axes | None = None) -> Figure:
+    """How far each method moves the items' scores from their mean probability over orderings: middle half, 95 %, median.
+
+    `single` is the plain reading under the rubric's own ordering: its box is what debiasing changes at all. A narrow box at 0: the
+    method says the same as averaging. A box off 0 moves all items alike, which correlations do not see.
+    """
+    ax = _axes(ax)
+    base = debias(run, "mean_prob").score
+    made = {name: one for name in methods or _methods() if (one := _debiased(run, name)) is not None}
+    if not made:
+        raise NotObserved("none of these methods can be used on this run.")
+    ax.boxplot(
+        [one - base for one in made.values()], orientation="horizontal", whis=(2.5, 97.5), showfliers=False, widths=0.6,
+        medianprops={"color": COLOURS[1], "lw": 1.4}, boxprops={"lw": 0.8}, whiskerprops={"lw": 0.8}, capprops={"lw": 0.8},
+    )  # fmt: skip
+    ax.axvline(0, color="0.6", lw=0.8, zorder=0)
+    ax.set_yticks(range(1, len(made) + 1), list(made))
+    ax.invert_yaxis()
+    ax.set_xlabel("score minus mean over orderings (mean_prob), points")
+    return _figure(ax)
+
+
+def _methods() -> list[str]:
+    return [name for name in registry.names("debiasers") if name != "mean_prob"]
+
+
+def _debiased(run: Run, name: str) -> FloatArray | None:
+    """(I,) scores; None where the run's orderings do not give the method."""
+    try:
+        return debias(run, name).score
+    except InputError:
+        return None
+
+
+def design(run: Run, *, ax: Axes | None = None) -> Figure:
+    """The orderings of a run as a picture: one row an ordering, one shade a score (of `balanced`, the paper's Figure 4).
+
+    In a balanced design every column holds every shade equally often; a column that does not favours some score there.
+    """
+    rows = run.shown[:MOST_ROWS]
+    ax = _axes(ax, max(1.2, min(4.5, 0.5 + 0.22 * len(rows))))
+    levels = len(run.scores)
+    ax.imshow(rows, cmap="Blues", vmin=-1, vmax=levels * 1.4, aspect="auto")
+    if len(rows) <= LABELLED:
+        for o, p in np.ndindex(rows.shape):
+            ax.text(p, o, str(run.scores[rows[o, p]]), ha="center", va="center", size=7 if levels <= 7 else 5)
     ax.set_xticks(range(levels), [f"p{p + 1}" for p in range(levels)])
     ax.set_yticks([])
-    ax.set_ylabel(f"{len(table)} orderings")
+    ax.set_ylabel(
+        f"{len(rows)} orderings" if len(rows) == len(run.shown) else f"first {len(rows)} of {len(run.shown)} orderings"
+    )
     return _figure(ax)
 
 
 FIGURES: dict[str, Callable[..., Figure]] = {
     "positions": positions, "matrix": matrix, "costs": costs, "expected": expected, "swing": swing, "certainty": certainty,
-    "plan": plan, "people": people, "mass": mass,
+    "plan": plan, "debiasers": debiasers, "people": people, "correlations": correlations, "mass": mass, "design": design,
 }  # fmt: skip
 
 
