@@ -36,6 +36,7 @@ _HOMES = {
     "position_distribution": "measures.matrices",
     "rank_orderings": "measures.costs",
     "read": "judging",
+    "reading": "report.reading",
     "score_position_matrix": "measures.matrices",
 }
 
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         score_position_matrix as score_position_matrix,
     )
     from logitjudge.pairing import pairwise as pairwise
+    from logitjudge.report.reading import reading as reading
     from logitjudge.run import Run as Run, SampledRun as SampledRun
     from logitjudge.store import load_run as load_run
 

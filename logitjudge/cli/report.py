@@ -25,17 +25,25 @@ def report(
 ) -> None:
     """Write one HTML file of one or several runs.
 
-    It opens offline and loads nothing: verdict first, then figures, tables that sort, the items with their
-    probabilities under each ordering, protocol and warnings. --json prints the same numbers.
+    It opens offline and loads nothing: verdict and warnings first, then figures, tables that sort, the items with their texts and
+    their probabilities under each ordering, protocol and provenance; of several runs, a comparison first. --json prints the same
+    numbers.
     """
     from logitjudge.report import html
     from logitjudge.report.page import page
     from logitjudge.store import load_run
 
     runs = [load_run(folder, partial=partial) for folder in folders]
-    names = [str(Path(folder)) for folder in folders]
+    names = _names(folders)
     if as_json:
         _console.print_json([page(run, name) for run, name in zip(runs, names, strict=True)])
         return
     html.write(html.report(runs, names), Path(out))
     typer.echo(out)
+
+
+def _names(folders: list[str]) -> list[str]:
+    """A run is named by its folder; by the whole path where two folders have one name."""
+    paths = [Path(folder) for folder in folders]
+    last = [path.resolve().name for path in paths]
+    return last if len(set(last)) == len(last) else [str(path) for path in paths]

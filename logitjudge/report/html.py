@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import base64
-import io
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from logitjudge import __version__
 from logitjudge.errors import InputError
-from logitjudge.report import plots
+from logitjudge.report import pictures, tables
+from logitjudge.report.compare import comparison
 from logitjudge.report.page import page
+from logitjudge.report.tables import Table
 from logitjudge.run import Run, SampledRun
 
 TEMPLATE = Path(__file__).parent.parent / "data" / "report.html"
-OF_ONE = {
-    "matrix": "Each row is a score: where it stands when it is picked. One strong column is a liking for a position; single cells that "
-    "differ are interaction. Bold: surely not 1/K.",
-    "costs": "Bias Cost of every ordering, cheapest first. A flat curve: no ordering is better than another. Dashed: an unbiased judge.",
-    "swing": "Each bar is an item: its least and largest expected score over the orderings. Long bars: the ordering decides the score.",
-    "people": "Correlation with the ratings, with 95 % intervals. Intervals that overlap widely cannot tell methods apart.",
-}
-TOGETHER = "Share of picks at each position; the grey line is no position bias. Lines of one shape are a bias that judges share."
+PARTS = 10_000  # probabilities, scores and masses of items are whole numbers of these parts
 Json = dict[str, Any]
 
 
@@ -45,92 +39,91 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
-        "percent": _percent,
-        "number": _number,
-        "ordering": lambda values: ",".join(map(str, values)),
+        "percent": tables.percent,
+        "number": tables.number,
+        "ordering": tables.ordering,
+        "sentence": tables.sentence,
     }
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    texts, data = _data(pages)
+    several = len(runs) > 1
+    positions = pictures.together(runs, pages) if several else None
     return template.render(
-        pages=pages,
-        figures=[_figures(run) for run in runs],
-        together=_together(runs, names),
+        parts=[_part(run, one, alone=positions is None) for run, one in zip(runs, pages, strict=True)],
+        together=tables.together(comparison(runs, names)) if several else None,
+        positions=positions,
         version=__version__,
-        data=Markup(_script(data)),  # noqa: S704  (every "<" is written as an escape)
-        texts=Markup(_script(texts)),  # noqa: S704
+        data=_packed(_data(pages)),
     )
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+def _part(run: Run, one: Json, *, alone: bool) -> Json:
+    """What the template sets of one run."""
+    summary, sections = one["summary"], one["sections"]
+    kind = "hard" if isinstance(run, SampledRun) else "soft"
+    main = [
+        tables.matrix(summary, kind),
+        tables.costs(summary, sections["uncertainty"], kind),
+        tables.agreement(summary),
+    ]
+    other = [tables.matrix(summary, "hard")] if kind == "soft" else []
+    more = {
+        "How sure: intervals and tests": [*other, *tables.uncertainty(sections["uncertainty"])],
+        "Where the bias lives": tables.where(sections["where"]),
+        "Agreement with people in full": tables.people(sections["people"]),
+    }
+    return {
+        "page": one,
+        "pictures": pictures.of_run(run, one, alone=alone),
+        "tables": [table for table in main if table],
+        "more": {name: found for name, found in more.items() if found},
+        "texts": tables.texts(summary),
+        "protocol": [*_there(tables.shared(summary)), *tables.masses(summary), *_there(tables.refused(summary))],
+    }
 
 
-def _number(value: float | None, form: str = ".3f") -> str:
-    return "–" if value is None else format(value, form)
+def _there(table: Table | None) -> list[Table]:
+    return [] if table is None else [table]
 
 
-def _script(value: Any) -> str:
-    """JSON that is safe inside a script element."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _packed(value: Any) -> str:
+    """JSON, gzipped, in base64: a tenth of the bytes, and no character that HTML knows."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
 
 
-def _data(pages: Sequence[Json]) -> tuple[list[Json], list[list[Json]]]:
-    """Texts, each once, and the items of every run with the number of theirs."""
-    texts: list[Json] = []
-    known: dict[str, int] = {}
-    made = []
-    for one in pages:
-        rows = []
-        for item in one["items"]:
-            key = json.dumps(item["fields"], sort_keys=True)
-            if key not in known:
-                known[key] = len(texts)
-                texts.append(item["fields"])
-            rows.append({**{name: value for name, value in item.items() if name != "fields"}, "text": known[key]})
-        made.append(rows)
-    return texts, made
+def _data(pages: Sequence[Json]) -> Json:
+    """Texts, each once over all runs, and the items of every run."""
+    texts: dict[str, int] = {}
+    runs = [_listed(one, texts) for one in pages]
+    return {"parts": PARTS, "texts": [json.loads(key) for key in texts], "runs": runs}
 
 
-def _figures(run: Run) -> list[Json]:
-    """Figures of one run, those that it gives."""
-    if isinstance(run, SampledRun):
-        return [
-            {"image": _image("matrix", [run], ["run"], estimator="hard"), "name": "matrix", "text": OF_ONE["matrix"]}
-        ]
-    made = []
-    for name, text in OF_ONE.items():
-        try:
-            made.append({"image": _image(name, [run], ["run"]), "name": name, "text": text})
-        except InputError:  # not observed, or no ratings: the tables say why
-            continue
-    return made
+def _listed(one: Json, texts: dict[str, int]) -> Json:
+    """Items of a run: the number of their text, and their readings in a row: ordering, probabilities, expected score, mass."""
+    orderings: dict[tuple[int, ...], int] = {}
+    items = []
+    for item in one["items"]:
+        text = texts.setdefault(json.dumps(item["fields"]), len(texts))
+        rows = [_row(row, orderings) for row in item["orderings"]]
+        kept = {name: item[name] for name in ("id", "cluster", "groups", "rating", "swing", "mean")}
+        items.append({**kept, "text": text, "rows": rows})
+    return {
+        "scores": one["summary"]["scores"],
+        "all": len(one["summary"]["orderings"]),
+        "orderings": [list(values) for values in orderings],
+        "items": items,
+    }
 
 
-def _together(runs: Sequence[Run], names: Sequence[str]) -> Json | None:
-    kind = "hard" if any(isinstance(run, SampledRun) for run in runs) else "soft"
-    try:
-        return {"image": _image("positions", runs, names, estimator=kind), "text": TOGETHER, "kind": kind}
-    except InputError:
-        return None
-
-
-def _image(name: str, runs: Sequence[Run], names: Sequence[str], **options: Any) -> str:
-    """A figure as a data URI."""
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
-    figure = plots.draw(name, runs, names, **options)
-    file = io.BytesIO()
-    with mpl.rc_context({**plots.STYLE, "svg.hashsalt": "logitjudge"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
+def _row(row: Json, orderings: dict[tuple[int, ...], int]) -> list[int]:
+    which = orderings.setdefault(tuple(row["ordering"]), len(orderings))
+    return [which, *(round(PARTS * value) for value in (*row["probs"], row["expected"], row["mass"]))]
 
 
 def write(text: str, path: Path) -> None:
-    """Write a report. Raises `InputError` where the file cannot be written."""
+    """Write a report; half a character, which UTF-8 does not have, as a reference. Raises `InputError` where that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}. Choose another --out.") from error
