@@ -90,8 +90,8 @@ def _criterion(row: Any, place: str) -> Criterion:
 def scored_pairs(
     model: Any,
     data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
-    points: str | Path | Sequence[Criterion],
     *,
+    points: str | Path | Sequence[Criterion],
     out: str | Path,
     limit: int | None = None,
     seed: int = 0,
@@ -160,12 +160,15 @@ class Scored:
         (C,)
     dists
         C arrays (I, 2, 2, P + 1) [pair, order, candidate, points]: probability of each number of points.
+    refused
+        Pairs of which some question could not be read.
     """
 
     ids: tuple[str, ...]
     clusters: tuple[str, ...]
     criteria: tuple[Criterion, ...]
     dists: tuple[FloatArray, ...]
+    refused: tuple[str, ...] = ()
 
     @property
     def expected(self) -> FloatArray:
@@ -222,7 +225,8 @@ def load_scored(folder: str | Path) -> Scored:
         {(i.groups["pair"], i.groups["order"], i.groups["candidate"]): n for n, i in enumerate(run.items)}
         for run in runs
     ]
-    clusters = {item.groups["pair"]: item.cluster for item in runs[0].items}
+    clusters = {item.groups["pair"]: item.cluster for run in runs for item in run.items}
+    every = {item.groups["pair"] for one in asked for item in store.read_items(Path(folder) / one.folder)}
     keys = [(",".join(map(str, order)), candidate) for order in ORDERS for candidate in (1, 2)]
     ids = [name for name in clusters if all((name, *key) in there for there in known for key in keys)]
     if not ids:
@@ -232,4 +236,6 @@ def load_scored(folder: str | Path) -> Scored:
         rows = [[there[name, *key] for key in keys] for name in ids]
         probs = run.probs()[:, 0][np.array(rows)]  # (I, 4, P + 1)
         dists.append(probs.reshape(len(ids), 2, 2, -1))
-    return Scored(tuple(ids), tuple(clusters[name] for name in ids), asked, tuple(dists))
+    return Scored(
+        tuple(ids), tuple(clusters[name] for name in ids), asked, tuple(dists), tuple(sorted(every - set(ids)))
+    )

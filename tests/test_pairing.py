@@ -248,7 +248,7 @@ POINTS = "- {name: Policy accuracy, points: 5}\n- {name: clarity, points: 2, tex
 
 def test_points_are_read_for_both_candidates_in_both_orders(data, tmp_path):
     (tmp_path / "points.yaml").write_text(POINTS)
-    made = scored.scored_pairs("planted:quality_sd=1", data, tmp_path / "points.yaml", out=tmp_path / "r")
+    made = scored.scored_pairs("planted:quality_sd=1", data, points=tmp_path / "points.yaml", out=tmp_path / "r")
     assert made.ids == ("a", "b", "c", "d")
     run = lj.load_run(tmp_path / "r" / "policy-accuracy")
     place = {item.id: n for n, item in enumerate(run.items)}
@@ -288,3 +288,106 @@ def test_wrong_points_are_named(tmp_path, text, part):
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(RubricError, match=part):
         scored.criteria_of(tmp_path / "p.yaml")
+
+
+@pytest.fixture
+def judged(data, tmp_path):
+    folder = tmp_path / "judged"
+    lj.pairwise("planted:slot=1.2;letter=0.1", data, out=folder)
+    return str(folder)
+
+
+def test_show_prints_what_the_measures_say(judged, capsys):
+    assert cli.main(["show", judged]) == 0
+    text = capsys.readouterr().out
+    assert "4 pairs in 4 clusters x both orders, letters by slot = 8 readings" in text
+    assert "first slot including its letter" in text
+    assert cli.main(["show", judged, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["kind"] == "pairwise"
+    assert made["pairwise"]["stability"]["position"]["value"] == pytest.approx(1.3)
+    assert made["pairwise"]["inconclusive"]["pairs"] == 4  # content of 1 nat, position of 1.3
+
+
+def test_inconclusive_pairs_are_written_for_people_worst_first(judged, tmp_path, capsys):
+    for name in ("review.jsonl", "review.csv"):
+        assert cli.main(["export", judged, "--review", str(tmp_path / name)]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "review.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in rows} == {"a", "b", "c", "d"}
+    wrong = [row["contradiction"] for row in rows]
+    assert wrong == sorted(wrong, reverse=True)
+    assert rows[0]["response_2"]
+    assert (tmp_path / "review.csv").read_text().startswith("id,instruction,response_1,response_2")
+    capsys.readouterr()
+    assert cli.main(["export", judged, "--scores", str(tmp_path / "s.csv")]) == 2
+    assert "this is a pairwise run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["select"], ["compare"], ["plan"], ["plot", "matrix"], ["detect", "--scores", "x.csv", "--ordering", "1,2"]],
+)
+def test_what_is_of_rubrics_is_refused(judged, tmp_path, capsys, command):
+    out = ["--out", str(tmp_path / "m.png")] if command[0] == "plot" else []
+    args = [command[0], *command[1:2], judged, *out] if command[0] == "plot" else [command[0], judged, *command[1:]]
+    assert cli.main(args) == 2
+    assert "this is a pairwise run" in capsys.readouterr().err
+
+
+def test_a_report_of_pairs(judged, data, tmp_path, capsys):
+    other = tmp_path / "other"
+    lj.pairwise("planted:slot=-0.4;tie=-1", data, ties=True, labels="swap", out=other)
+    assert cli.main(["report", judged, str(other), "--out", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "order of two responses" in text
+    assert "It prefers what is shown second" in text
+    capsys.readouterr()
+    assert cli.main(["report", judged, "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert made["verdict"][0].startswith("The verdict changes with the order of the responses in 100.0%")
+    rows = {item["id"]: item["orderings"] for item in made["items"]}
+    probs = lj.load_run(judged).probs()
+    assert [row["ordering"] for row in rows["b"]] == [["1 as A", "2 as B"], ["2 as A", "1 as B"]]
+    np.testing.assert_allclose([row["probs"] for row in rows["b"]], probs[1], atol=5e-5)
+    np.testing.assert_allclose([row["expected"] for row in rows["b"]], 1 + probs[1, :, 1], atol=5e-5)
+    rubric = tmp_path / "rubric"
+    lj.judge("planted:quality_sd=1", "demo", limit=3, out=rubric)
+    assert cli.main(["report", judged, str(rubric), "--out", str(tmp_path / "x.html")]) == 2
+    assert "Make a report of each kind" in capsys.readouterr().err
+    assert cli.main(["plot", "pairs", judged, "--out", str(tmp_path / "p.png")]) == 0
+    assert cli.main(["plot", "pairs", str(rubric), "--out", str(tmp_path / "p.png")]) == 2
+
+
+def test_calibrate(judged, data, tmp_path, capsys):
+    other = tmp_path / "other"
+    lj.pairwise("planted:slot=-0.4", data, out=other)
+    assert cli.main(["calibrate", judged, str(other), "--json", "--disagreements", str(tmp_path / "d.csv")]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert list(made["judges"]) == ["judged", "other"]
+    assert "reason" not in made["panel"]
+    assert (tmp_path / "d.csv").exists()
+    assert cli.main(["calibrate", judged]) == 0
+    assert "Agreement with gold" in capsys.readouterr().out
+    assert cli.main(["calibrate", judged, "--target", "1.5"]) == 2
+    assert cli.main(["calibrate", judged, judged]) == 2
+    assert cli.main(["calibrate", judged, "--rule", "log_od"]) == 2
+    assert "log_odds" in capsys.readouterr().err
+
+
+def test_the_command_of_points(data, tmp_path, capsys):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    args = ["pairwise", "--model", "planted:quality_sd=1", "--data", data, "--points", str(tmp_path / "points.yaml")]
+    assert cli.main([*args, "--out", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    assert cli.main(["show", str(tmp_path / "r")]) == 0
+    assert "total (7)" in capsys.readouterr().out
+    assert cli.main(["show", str(tmp_path / "r"), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    points = scored.load_scored(tmp_path / "r")
+    np.testing.assert_allclose(made["total"]["mean"], points.totals.mean(axis=0))
+    assert made["list"][0]["order"] == pytest.approx(
+        max(one["order"] for one in made["list"])
+        if made["list"][0]["order"] > 0
+        else min(one["order"] for one in made["list"])
+    )
+    assert cli.main([*args, "--ties", "--out", str(tmp_path / "s")]) == 2

@@ -27,6 +27,7 @@ ORDER = (
     "run",
     "pairwise",
     "show",
+    "calibrate",
     "select",
     "compare",
     "report",

@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,6 +59,13 @@ def rubric_run(folder: str, partial: bool = False) -> Run:
     run = load_run(folder, partial=partial)
     run.require_kind("rubric")
     return run
+
+
+def run_names(folders: Sequence[str]) -> list[str]:
+    """A run is named by its folder; by the whole path where two folders have one name."""
+    paths = [Path(folder) for folder in folders]
+    last = [path.resolve().name for path in paths]
+    return last if len(set(last)) == len(last) else [str(path) for path in paths]
 
 
 def one_of(kind: str, value: str, known: Iterable[str]) -> str:

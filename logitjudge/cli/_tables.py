@@ -65,21 +65,49 @@ def print_summary(console: Console, folder: str, summary: Json) -> None:
         _numbers(console, everything, summary["scores"])
 
 
-def _about(console: Console, folder: str, summary: Json) -> None:
+def print_pairs(console: Console, folder: str, summary: Json) -> None:
+    """Print everything that `logitjudge.report.pairs.summary` says."""
+    from logitjudge.cli._sections import pairs
+
+    _judge(console, folder, summary)
+    letters = "and both assignments of the letters" if summary["pairwise"]["crossed"] else "letters by slot"
+    counts = f"{plural(summary['items'], 'pair')} in {plural(summary['clusters'], 'cluster')} x both orders, {letters}"
+    _read(console, summary, counts)
+    _mode(console, summary)
+    pairs.show(console, summary["pairwise"])
+    _mass(console, summary)
+    if summary["finished"] is not None:
+        _noise(console, summary["noise_floor"])
+
+
+def _judge(console: Console, folder: str, summary: Json) -> None:
     path = f", path {summary['path']}" if summary["path"] else ""
     where = ", ".join(filter(None, (summary["backend"], summary["dtype"], summary["device"])))
     console.print(f"{folder}: judge {summary['model']} ({where}{path})", style="bold", soft_wrap=True)
+
+
+def _about(console: Console, folder: str, summary: Json) -> None:
+    _judge(console, folder, summary)
     counts = [
         f"{plural(summary['items'], 'item')} in {plural(summary['clusters'], 'cluster')}",
         f"{plural(len(summary['orderings']), 'ordering')} ({'balanced' if summary['balanced'] else 'not balanced'})",
     ]
-    refused = f", {plural(summary['refused'], 'item')} refused" if summary["refused"] else ""
-    say(console, f"{' x '.join(counts)} = {plural(summary['readings'], 'reading')}{refused}")
-    if summary["finished"] is None:
-        say(console, "The run is unfinished: these are the items whose readings are all there.")
+    _read(console, summary, " x ".join(counts))
     if summary["left_out"]:
         items = plural(len(summary["left_out"]), "item")
         say(console, f"{items} left out for a mass below {summary['min_mass']:g}: {_some(summary['left_out'])}.")
+    _mode(console, summary)
+
+
+def _read(console: Console, summary: Json, counts: str) -> None:
+    """How many readings there are."""
+    refused = f", {plural(summary['refused'], 'item')} refused" if summary["refused"] else ""
+    say(console, f"{counts} = {plural(summary['readings'], 'reading')}{refused}")
+    if summary["finished"] is None:
+        say(console, "The run is unfinished: these are the items whose readings are all there.")
+
+
+def _mode(console: Console, summary: Json) -> None:
     say(console, f"Verdict {summary['verdict']}: not to be compared with figures of another verdict mode.")
     if traces := summary["traces"]:
         _texts(console, traces, summary.get("parsed"), len(summary["scores"]))

@@ -37,6 +37,12 @@ def export(
             "--without-texts", metavar="OUTDIR", help="A copy of the run without the items' texts; it still loads."
         ),
     ] = None,
+    review: Annotated[
+        str | None,
+        typer.Option(
+            "--review", metavar="FILE", help="Of a pairwise run: the pairs on which the orders disagree, worst first."
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="Debiaser (see 'list debiasers'): NAME or NAME:ARGUMENT.")
     ] = "mean_prob",
@@ -47,14 +53,21 @@ def export(
     from logitjudge.store import load_run
 
     tables = [(Path(path), soft) for path, soft in ((scores, False), (soft_labels, True)) if path]
-    if not tables and not without_texts:
-        raise InputError("nothing to export: give --scores FILE, --soft-labels FILE or --without-texts OUTDIR.")
-    for path, _ in tables:
+    if not tables and not without_texts and not review:
+        raise InputError(
+            "nothing to export: give --scores FILE, --soft-labels FILE, --review FILE or --without-texts OUTDIR."
+        )
+    for path in [*(path for path, _ in tables), *([Path(review)] if review else [])]:
         exporting.require_suffix(path)
     run = load_run(folder, partial=partial)
     for path, soft in tables:
         exporting.write(exporting.scores(run, method, soft_labels=soft), path)
         typer.echo(f"{path}: {_console.plural(len(run.items), 'item')}, {method}")
+    if review:
+        run.require_kind("pairwise")
+        frame = exporting.review(run)
+        exporting.write(frame, Path(review))
+        typer.echo(f"{review}: {_console.plural(len(frame), 'inconclusive pair')} of {len(run.items):,}")
     if without_texts:
         exporting.without_texts(folder, without_texts)
         typer.echo(f"{without_texts}: the run without its texts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,9 +37,22 @@ def pairwise(
         str | None,
         typer.Option("--criteria", metavar="TEXT", help="What makes a response better: a text, or a file of it."),
     ] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(
+            "--points",
+            metavar="FILE",
+            help="YAML list of {name, points, text}: both get points by each criterion instead.",
+        ),
+    ] = None,
     backend: _options.Backend = None,
     template: Annotated[
-        str | None, typer.Option("--template", metavar="T", help="pairwise, with --ties pairwise_ties, or a .j2 file.")
+        str | None,
+        typer.Option(
+            "--template",
+            metavar="T",
+            help="pairwise, with --ties pairwise_ties, with --points pairwise_points, or a .j2 file.",
+        ),
     ] = None,
     verdict: _options.Verdict = "direct",
     max_new_tokens: _options.MaxNewTokens = 512,
@@ -75,17 +88,40 @@ def pairwise(
     """
     from logitjudge.pairing import pairwise as judge_pairs
 
-    made = _judging.judged(
-        model, data, judge=judge_pairs, out=out, ties=ties, labels=labels, criteria=_text(criteria), backend=backend,
-        template=template, verdict=verdict, max_new_tokens=max_new_tokens, unended=unended, samples=samples,
+    common: dict[str, Any] = dict(
+        out=out, backend=backend, verdict=verdict, max_new_tokens=max_new_tokens, unended=unended, samples=samples,
         temperature=temperature, dtype=dtype, device=device, revision=revision, limit=limit, seed=seed,
         max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template,
         adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
         trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
+    if points is not None:
+        if ties or labels != "slot" or criteria is not None or verdict != "direct":
+            raise InputError(
+                "--points goes with no --ties, --labels, --criteria or --verdict: the criteria are those of the file."
+            )
+        _scored(model, data, points, template or "pairwise_points", common)
+        return
+    made = _judging.judged(
+        model, data, judge=judge_pairs, ties=ties, labels=labels, criteria=_text(criteria), template=template, **common
+    )
     _judging.note_refusals(made)
     _judging.tell(out, made)
     raise typer.Exit(_judging.exit_code(made))
+
+
+def _scored(model: str, data: str, points: str, template: str, options: dict[str, Any]) -> None:
+    """Read points, and say where they are; exit code 3 where a pair lacks some."""
+    from logitjudge.scored import scored_pairs
+
+    made = _judging.judged(model, data, judge=scored_pairs, points=points, template=template, **options)
+    typer.echo(
+        f"{options['out']}: {_console.plural(len(made.ids), 'pair')} x both orders x {len(made.criteria)} criteria"
+    )
+    typer.echo(f"next: logitjudge show {options['out']}")
+    if made.refused:
+        _console.note(f"{_console.plural(len(made.refused), 'pair')} refused: {', '.join(made.refused[:20])}")
+        raise typer.Exit(3)
 
 
 def _text(criteria: str | None) -> str | None:

@@ -22,6 +22,7 @@ NAMES = (
     "correlations",
     "mass",
     "design",
+    "pairs",
 )
 EXAMPLES = """
   logitjudge plot matrix runs/q8 --out matrix.pdf
@@ -43,6 +44,7 @@ def plot(
     One column wide, fonts embedded, readable in grey.
     """
     from logitjudge.report import plots
+    from logitjudge.store import load_run
 
     _console.one_of("figure", name, NAMES)
     options = (
@@ -50,7 +52,7 @@ def plot(
         if name in ("positions", "matrix")
         else {}
     )
-    runs = [_console.rubric_run(folder, partial) for folder in folders]
+    runs = [load_run(folder, partial=partial) for folder in folders]
     figure = plots.draw(name, runs, [Path(folder).name for folder in folders], **options)
     plots.save(figure, Path(out))
     typer.echo(out)

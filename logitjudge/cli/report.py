@@ -30,20 +30,12 @@ def report(
     numbers.
     """
     from logitjudge.report import html
-    from logitjudge.report.page import page
     from logitjudge.store import load_run
 
     runs = [load_run(folder, partial=partial) for folder in folders]
-    names = _names(folders)
+    names = _console.run_names(folders)
     if as_json:
-        _console.print_json([page(run, name) for run, name in zip(runs, names, strict=True)])
+        _console.print_json(html.pages_of(runs, names))
         return
     html.write(html.report(runs, names), Path(out))
     typer.echo(out)
-
-
-def _names(folders: list[str]) -> list[str]:
-    """A run is named by its folder; by the whole path where two folders have one name."""
-    paths = [Path(folder) for folder in folders]
-    last = [path.resolve().name for path in paths]
-    return last if len(set(last)) == len(last) else [str(path) for path in paths]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from logitjudge.cli import _console, _tables
+
+if TYPE_CHECKING:
+    from logitjudge.run import Run
 
 NAMES = ("uncertainty", "where", "people")
 EXAMPLES = """
@@ -51,10 +54,17 @@ def show(
     """
     from logitjudge.report.sections import sections
     from logitjudge.report.summary import summary
+    from logitjudge.scored import is_scored
     from logitjudge.store import load_run
 
+    if is_scored(folder):
+        _scored(folder, as_json)
+        return
     counted = _console.one_of("value for --aliases", aliases, ("ignore", "sum"))
     run = load_run(folder, partial=partial, aliases=counted)  # type: ignore[arg-type]  # one_of checked it
+    if run.kind == "pairwise":
+        _pairs(folder, run.select(run.enough_mass(min_mass)) if min_mass is not None else run, as_json)
+        return
     kept = run if min_mass is None else run.select(run.enough_mass(min_mass))
     if section and not as_json:
         names = NAMES if "all" in section else section
@@ -66,6 +76,30 @@ def show(
         _console.print_json({**made, **sections(kept, NAMES)})
     else:
         _tables.print_summary(_console.out(), folder, made)
+
+
+def _scored(folder: str, as_json: bool) -> None:
+    """Print the numbers of pairs with points."""
+    from logitjudge.cli._sections import scored as tables
+    from logitjudge.report.scored import section
+    from logitjudge.scored import load_scored
+
+    made = section(load_scored(folder))
+    if as_json:
+        _console.print_json(made)
+    else:
+        tables.show(_console.out(), made)
+
+
+def _pairs(folder: str, run: Run, as_json: bool) -> None:
+    """Print the numbers of a pairwise run."""
+    from logitjudge.report.pairs import summary
+
+    made = summary(run)
+    if as_json:
+        _console.print_json(made)
+    else:
+        _tables.print_pairs(_console.out(), folder, made)
 
 
 def _section(name: str) -> Any:

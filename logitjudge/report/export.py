@@ -16,6 +16,7 @@ from logitjudge import parts, store
 from logitjudge.core import Item
 from logitjudge.debiasers import debias
 from logitjudge.errors import InputError, RunFolderError, unknown
+from logitjudge.measures import pair_review
 from logitjudge.run import Run
 
 if TYPE_CHECKING:
@@ -64,6 +65,19 @@ def scores(run: Run, method: str = "mean_prob", *, soft_labels: bool = False) ->
         column = name if name not in COLUMNS and not name.startswith("prob_") else f"group_{name}"
         frame[column] = _one_type([item.groups.get(name) for item in run.items])
     return frame
+
+
+def review(run: Run) -> pd.DataFrame:
+    """Table of the inconclusive pairs of a pairwise run, for people, worst first (`logitjudge.measures.pair_review`)."""
+    return table(pair_review.review(run))
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Table of rows, each column of one type."""
+    import pandas as pd
+
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return pd.DataFrame({name: _one_type([row.get(name) for row in rows]) for name in columns})
 
 
 def _one_type(values: list[Any]) -> list[Any]:

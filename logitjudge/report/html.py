@@ -13,7 +13,7 @@ import jinja2
 
 from logitjudge import __version__
 from logitjudge.errors import InputError
-from logitjudge.report import pictures, tables
+from logitjudge.report import pair_page, pair_tables, pictures, tables
 from logitjudge.report.compare import comparison
 from logitjudge.report.page import page
 from logitjudge.report.tables import Table
@@ -34,7 +34,9 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
     """
     if not runs or len(set(names)) < len(names):
         raise InputError("a report takes at least one run, and every run once.")
-    pages = [page(run, name) for run, name in zip(runs, names, strict=True)]
+    if len({run.kind for run in runs}) > 1:
+        raise InputError("some runs are pairwise and others are not. Make a report of each kind.")
+    pages = pages_of(runs, names)
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -45,19 +47,45 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
         "sentence": tables.sentence,
     }
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    several = len(runs) > 1
-    positions = pictures.together(runs, pages) if several else None
+    several, of_pairs = len(runs) > 1, runs[0].kind == "pairwise"
+    positions = pictures.together(runs, pages) if several and not of_pairs else None
+    together = None
+    if several:
+        together = pair_tables.together(pages) if of_pairs else tables.together(comparison(runs, names))
     return template.render(
         parts=[_part(run, one, alone=positions is None) for run, one in zip(runs, pages, strict=True)],
-        together=tables.together(comparison(runs, names)) if several else None,
+        together=together,
+        of_pairs=of_pairs,
         positions=positions,
         version=__version__,
         data=_packed(_data(pages)),
     )
 
 
+def pages_of(runs: Sequence[Run], names: Sequence[str]) -> list[Json]:
+    """What a report says of each run."""
+    return [
+        (pair_page.page if run.kind == "pairwise" else page)(run, name) for run, name in zip(runs, names, strict=True)
+    ]
+
+
+def _pair_part(run: Run, one: Json) -> Json:
+    """What the template sets of one pairwise run."""
+    summary = one["summary"]
+    return {
+        "page": one,
+        "pictures": pictures.of_pairs(run, one),
+        "tables": pair_tables.main(summary["pairwise"]),
+        "more": pair_tables.more(summary["pairwise"]),
+        "texts": tables.texts(summary),
+        "protocol": [*tables.masses(summary), *_there(tables.refused(summary))],
+    }
+
+
 def _part(run: Run, one: Json, *, alone: bool) -> Json:
     """What the template sets of one run."""
+    if run.kind == "pairwise":
+        return _pair_part(run, one)
     summary, sections = one["summary"], one["sections"]
     kind = "hard" if isinstance(run, SampledRun) else "soft"
     main = [
@@ -100,22 +128,26 @@ def _data(pages: Sequence[Json]) -> Json:
 
 def _listed(one: Json, texts: dict[str, int]) -> Json:
     """Items of a run: the number of their text, and their readings in a row: ordering, probabilities, expected score, mass."""
-    orderings: dict[tuple[int, ...], int] = {}
+    orderings: dict[tuple[Any, ...], int] = {}
     items = []
     for item in one["items"]:
         text = texts.setdefault(json.dumps(item["fields"]), len(texts))
         rows = [_row(row, orderings) for row in item["orderings"]]
         kept = {name: item[name] for name in ("id", "cluster", "groups", "rating", "swing", "mean")}
-        items.append({**kept, "text": text, "rows": rows})
+        items.append({**kept, "about": item.get("about", {}), "text": text, "rows": rows})
+    scores, of_pairs = one["summary"]["scores"], one["summary"]["kind"] == "pairwise"
     return {
-        "scores": one["summary"]["scores"],
+        "scores": scores,
+        "ends": [1, 2] if of_pairs else [scores[0], scores[-1]],
+        "expected": "from 1 to 2" if of_pairs else "expected score",
+        "rating": "gold" if of_pairs else "rating",
         "all": len(one["summary"]["orderings"]),
         "orderings": [list(values) for values in orderings],
         "items": items,
     }
 
 
-def _row(row: Json, orderings: dict[tuple[int, ...], int]) -> list[int]:
+def _row(row: Json, orderings: dict[tuple[Any, ...], int]) -> list[int]:
     which = orderings.setdefault(tuple(row["ordering"]), len(orderings))
     return [which, *(round(PARTS * value) for value in (*row["probs"], row["expected"], row["mass"]))]
 

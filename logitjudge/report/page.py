@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from logitjudge.errors import InputError
-from logitjudge.measures.intervals import FEW
 from logitjudge.measures.selection import held_out, select
 from logitjudge.report.sections import sections
 from logitjudge.report.summary import summary
+from logitjudge.report.words import warnings
 from logitjudge.run import Run, SampledRun
 
 LISTED = 24  # orderings of an item; of more, those of its least and largest expected score, and the first
 SHARE = 1.5  # times 1/K: a first position above is named in the verdict
-LOW = 0.5  # mass
 Json = dict[str, Any]
 
 
@@ -36,7 +35,7 @@ def page(run: Run, name: str) -> Json:
         "name": name,
         "verdict": _verdict(run, made, parts, recommended),
         "recommendation": recommended,
-        "warnings": _warnings(run, made),
+        "warnings": warnings(made),
         "summary": made,
         "sections": parts,
         "items": [] if isinstance(run, SampledRun) or not run.exact.all() else _items(run),
@@ -131,31 +130,6 @@ def _people(made: Json, people: Json) -> list[str]:
     ceiling = (people.get("reliability") or {}).get("ceiling")
     most = "" if ceiling is None else f"; the raters allow {ceiling:.2f} at most"
     return [f"Its scores ({row['method']}) correlate with {row['target']} by {row['value']:.2f}{between}{most}."]
-
-
-def _warnings(run: Run, made: Json) -> list[str]:
-    """What a reader must know before using a number."""
-    found = []
-    if made["finished"] is None:
-        found.append("The run is unfinished: these are the items whose readings are all there.")
-    if made["refused"]:
-        found.append(f"{made['refused']} items were refused and are not in any number.")
-    if made["clusters"] < FEW:
-        found.append(f"There are only {made['clusters']} clusters: intervals hold less than they say below {FEW}.")
-    if not made["balanced"]:
-        found.append("The design is not balanced: not every score stood equally often at every position.")
-    if mass := made["mass"]:
-        if mass["min"] < LOW:
-            found.append(
-                f"In some reading only {mass['min']:.1%} of the probability falls on the options; on average {mass['mean']:.1%}."
-            )
-        if made["alias"]["warning"]:
-            found.append(f"{made['alias']['warning'][0].upper()}{made['alias']['warning'][1:]}.")
-    if made["path"] == "plain":
-        found.append("No fast path could be proven for this judge: every prompt was run alone.")
-    if parsed := made.get("parsed"):
-        found.append(f"{parsed['failed']} of {parsed['texts']} texts could not be parsed.")
-    return found
 
 
 def _items(run: Run) -> list[Json]:

@@ -15,11 +15,17 @@ from logitjudge.measures.pair_review import Row, review
 from logitjudge.measures.pair_stability import stability
 from logitjudge.measures.pair_wins import win_rates
 from logitjudge.measures.pairs import ORDERS, pairs
+from logitjudge.report import summary as summaries
 from logitjudge.run import Run
 
 WORST = 10  # inconclusive pairs that are named
 SHORT = ("id", *(f"verdict_{order}" for order in ORDERS), "content", "position", "contradiction", "gold")
 Json = dict[str, Any]
+
+
+def summary(run: Run) -> Json:
+    """All numbers of a pairwise run, as JSON values: who judged, what, how, masses, and ``pairwise`` (`section`)."""
+    return {**summaries.about(run), "pairwise": section(run)}
 
 
 def section(run: Run, *, length: Length = len, by: str = BY, draws: int = 1000, seed: int = 0) -> Json:

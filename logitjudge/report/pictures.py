@@ -25,6 +25,8 @@ READ = {
     "certainty": "Each dot is an item: how far orderings move it against the lead of its first score. A slope downwards: order moves "
     "the uncertain items.",
     "people": "Correlation with the ratings, with 95 % intervals. Intervals that overlap widely cannot tell methods apart.",
+    "pairs": "Each dot is a pair: how much its content speaks for candidate 1, and how much the place. Above and below both dotted lines "
+    "the place is stronger than the content; orange: the verdict changes with the order. A cloud above or below 0: a liking for a place.",
     "mass": "Probability that falls on any option, by ordering. Below one half the judge mostly wants to say something else.",
 }
 FULL_MASS = 0.9  # on average; above, and at least LOW_MASS everywhere, its figure says nothing
@@ -75,6 +77,14 @@ def together(runs: Sequence[Run], pages: Sequence[Json]) -> Picture | None:
 
 def _thin(mass: Json | None) -> bool:
     return mass is not None and (mass["mean"] < FULL_MASS or mass["min"] < LOW_MASS)
+
+
+def of_pairs(run: Run, page: Json) -> list[Picture]:
+    """The figure of a pairwise run."""
+    found = page["summary"]["pairwise"]
+    flips = found["stability"]["flip_rate"]["value"]
+    alt = f"Content and position effect of {found['pairs']} pairs; {percent(flips)} % of the verdicts change with the order."
+    return [Picture("pairs", _image("pairs", [run], [page["name"]]), alt, READ["pairs"])]
 
 
 def _picture(name: str, run: Run, page: Json, options: Json) -> Picture | None:

@@ -22,6 +22,7 @@ from logitjudge.measures.agreement import agreement
 from logitjudge.measures.convergence import convergence
 from logitjudge.measures.correlations import pearson
 from logitjudge.measures.matrices import Estimator, score_position_matrix
+from logitjudge.measures.pairs import pairs as pair_effects
 from logitjudge.measures.reliability import of_run
 from logitjudge.measures.swings import swings
 from logitjudge.run import Run
@@ -395,6 +396,31 @@ def _debiased(run: Run, name: str) -> FloatArray | None:
         return None
 
 
+def pairs(run: Run, *, ax: Axes | None = None) -> Figure:
+    """Content against position effect of each pair, nats of log-odds; orange: the verdict changes with the order.
+
+    A cloud above 0: a liking for what is shown first. Above and below the dotted lines the place is stronger than the content, and
+    without ties the order decides the winner.
+    """
+    ax = _axes(ax)
+    found = pair_effects(run)
+    for which, colour, marker, label in (
+        (~found.flipped, COLOURS[0], "o", "same verdict in both orders"),
+        (found.flipped, COLOURS[1], "^", "changes with the order"),
+    ):
+        ax.plot(
+            found.content[which], found.position[which], marker, ls="", color=colour, alpha=0.6, mec="none", label=label
+        )
+    most = float(max(np.abs(found.content).max(), np.abs(found.position).max(), 1e-9))
+    for sign in (-1, 1):
+        ax.plot([-most, most], [-sign * most, sign * most], ls=":", color="0.6", lw=0.8, zorder=0)
+    ax.axhline(0, color="0.6", lw=0.8, zorder=0)
+    ax.set_xlabel("content, for candidate 1, nats")
+    ax.set_ylabel("position, for the first shown, nats")
+    ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return _figure(ax)
+
+
 def design(run: Run, *, ax: Axes | None = None) -> Figure:
     """The orderings of a run as a picture: one row an ordering, one shade a score (of `balanced`, the paper's Figure 4).
 
@@ -417,7 +443,7 @@ def design(run: Run, *, ax: Axes | None = None) -> Figure:
 
 FIGURES: dict[str, Callable[..., Figure]] = {
     "positions": positions, "matrix": matrix, "costs": costs, "expected": expected, "swing": swing, "certainty": certainty,
-    "plan": plan, "debiasers": debiasers, "people": people, "correlations": correlations, "mass": mass, "design": design,
+    "plan": plan, "debiasers": debiasers, "people": people, "correlations": correlations, "mass": mass, "design": design, "pairs": pairs,
 }  # fmt: skip
 
 
@@ -427,11 +453,14 @@ def draw(name: str, runs: Sequence[Run], names: Sequence[str], **options: Any) -
 
     with mpl.rc_context(STYLE):
         if name == "positions":
+            for run in runs:
+                run.require_kind("rubric")
             return positions(runs, names, **options)
         if len(runs) > 1:
             raise InputError(
                 f"the figure {name!r} is of one run, and {len(runs)} are given. Only 'positions' draws several."
             )
+        runs[0].require_kind("pairwise" if name == "pairs" else "rubric")
         return FIGURES[name](runs[0], **options)
 
 

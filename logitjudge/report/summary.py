@@ -62,6 +62,12 @@ def summary(run: Run, *, methods: Sequence[str] | None = None, min_mass: float |
     return made | _numbers(run.select(keep), methods) | extra
 
 
+def about(run: Run) -> Json:
+    """What the summary of a run of any kind holds: who judged what and how, orderings, counts and masses."""
+    made = {"schema_version": SCHEMA_VERSION, **_about(run), **_design(run), **_counts(run), **_masses(run)}
+    return {**made, "traces": written.written(run)}
+
+
 def _about(run: Run) -> Json:
     """Who judged what, and how."""
     head = run.provenance
@@ -111,9 +117,7 @@ def _numbers(run: Run, methods: Sequence[str]) -> Json:
         "cost_spread": spread,
     }
     return {
-        "items": len(run.items),
-        "clusters": len({item.cluster for item in run.items}),
-        "readings": len(run.items) * len(run.orderings) * _texts(run),
+        **_counts(run),
         **{
             key: {name: of(matrices[name]) if name in matrices else None for name in ESTIMATORS}
             for key, of in by_estimator.items()
@@ -122,6 +126,14 @@ def _numbers(run: Run, methods: Sequence[str]) -> Json:
         **_masses(run),
         "traces": written.written(run),
         "agreement": [asdict(row) for method in methods for row in agreement(run, method)] if _rated(run) else [],
+    }
+
+
+def _counts(run: Run) -> Json:
+    return {
+        "items": len(run.items),
+        "clusters": len({item.cluster for item in run.items}),
+        "readings": len(run.items) * len(run.orderings) * _texts(run),
     }
 
 

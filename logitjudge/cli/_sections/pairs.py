@@ -61,9 +61,9 @@ def nats(found: Json, form: str = "+.3f") -> list[str]:
 
 
 def cut(text: Any) -> str:
-    """Shorten a name that would break a table."""
+    """Leave the middle of a name out that would break a table: names often differ at their ends."""
     name = str(text)
-    return name if len(name) <= WIDEST else f"{name[: WIDEST - 3]}..."
+    return name if len(name) <= WIDEST else f"{name[: WIDEST // 2 - 3]}...{name[-WIDEST // 2 :]}"
 
 
 def notes(console: Console, named: list[tuple[str, Json]]) -> None:
