@@ -1,0 +1,188 @@
+"""Probes: judge a probe's variants, keep their runs, and write down what they say; several make a judge's bias card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logitjudge import models, registry, store
+from logitjudge.core import Item, ItemSet, Message, Rubric
+from logitjudge.errors import InputError, NotObserved, RunFolderError
+from logitjudge.judging import judge
+from logitjudge.pairing import pairwise
+from logitjudge.probes import Generate, Probe, ProbeResult, Variant
+from logitjudge.run import Run
+from logitjudge.study import items_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULT = "probe.json"
+MOST = 1024  # tokens that a writer may write for one text
+RUBRIC = "helpfulness"  # of items that have none
+Json = dict[str, Any]
+
+
+def make(spec: str) -> tuple[str, Probe]:
+    """Name and probe of a registered name, or of a user's own ``./mine.py``."""
+    if spec.endswith(".py"):
+        path = Path(spec)
+        return path.stem, registry.load_file(path).probe()
+    return spec, registry.load("probes", spec).probe()
+
+
+def run_probe(
+    model: Any,
+    spec: str,
+    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
+    *,
+    out: str | Path,
+    rubric: str | Path | Rubric | None = None,
+    orderings: str = "balanced",
+    limit: int | None = None,
+    seed: int = 0,
+    writer: str | None = None,
+    **options: Any,
+) -> Json:
+    """Judge the variants of one probe, and give its result.
+
+    Parameters
+    ----------
+    model
+        The judge, as in `logitjudge.judge`.
+    spec
+        Name of a probe, or a file of one.
+    data
+        Items with responses.
+    out
+        The folder: each variant is a run folder in ``OUT/NAME``, beside ``probe.json``. The same call goes on where it stopped.
+    rubric
+        Of the variants by a rubric: by default the items' own, else ``helpfulness``.
+    writer
+        Model that writes texts, where a probe needs some; by default the judge itself where it can.
+    **options
+        As in `logitjudge.judge`.
+
+    Returns
+    -------
+    dict
+        ``probe``, ``model``, ``effects``, ``notes``, ``skipped`` (reason -> ids), ``variants`` (name -> items, folder).
+    """
+    name, probe = make(spec)
+    folder = Path(out) / name
+    itemset = items_of(data, limit, seed)
+    variants = probe.variants(itemset.items, _writer(writer or model, folder, options))
+    runs = {
+        key: _judged(model, variant, itemset, folder / _folder(key), rubric, orderings, {"seed": seed, **options})
+        for key, variant in variants.items()
+        if variant.items
+    }
+    made = _result(name, str(model), probe, variants, runs)
+    store.write_json(folder / RESULT, made)
+    return made
+
+
+def _folder(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _judged(
+    model: Any, variant: Variant, itemset: ItemSet, out: Path, rubric: Any, orderings: str, options: Mapping[str, Any]
+) -> Run:
+    """Judge one variant."""
+    items = replace(itemset, items=variant.items)
+    if variant.pairwise:
+        return pairwise(model, items, out=out, **{**options, **_given(template=variant.template)})
+    own = "item" if all(item.rubric for item in variant.items) else RUBRIC
+    return judge(
+        model, items, out=out, rubric=variant.rubric or rubric or own, orderings=variant.orderings or orderings,
+        **{**options, **_given(template=variant.template)},
+    )  # fmt: skip
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _result(name: str, model: str, probe: Probe, variants: Mapping[str, Variant], runs: Mapping[str, Run]) -> Json:
+    """What is written down of a probe."""
+    try:
+        found, reason = probe.effect(runs), ""
+    except (NotObserved, KeyError) as error:
+        found, reason = (
+            ProbeResult(()),
+            f"nothing was left to judge ({error})" if isinstance(error, KeyError) else str(error),
+        )
+    skipped: dict[str, list[str]] = {}
+    for variant in variants.values():
+        for item, why in variant.skipped.items():
+            skipped.setdefault(why, []).append(item)
+    return {
+        "schema_version": 1,
+        "probe": name,
+        "model": model,
+        "parameters": {key: value for key, value in asdict(probe).items()},  # type: ignore[call-overload]
+        "effects": [asdict(effect) for effect in found.effects],
+        "notes": list(found.notes),
+        "reason": reason,
+        "skipped": skipped,
+        "variants": {key: {"items": len(run.items), "folder": _folder(key)} for key, run in runs.items()},
+    }
+
+
+def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate:
+    """What writes texts: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``."""
+    path = folder / "texts.json"
+
+    def generate(prompts: Sequence[str]) -> list[str]:
+        known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
+        if missing:
+            known |= zip(missing, _write(model, missing, options), strict=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            store.write_json(path, known)
+        return [known[prompt] for prompt in prompts]
+
+    return generate
+
+
+def _write(model: Any, prompts: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    known = ("backend", "dtype", "device", "revision", "tokenizer", "model_kwargs", "chat_template", "adapter")
+    backend = models.open_backend(
+        models.parse(model, **{name: options[name] for name in known if options.get(name) is not None})
+    )
+    tokenizer = backend.tokenizer
+    if tokenizer is None or not hasattr(backend, "generate"):
+        raise InputError(
+            "this judge cannot write texts. Name a model that can: --writer M, or give the texts in the data."
+        )
+    contexts = []
+    for prompt in prompts:
+        (ids,) = tokenizer.pieces([tokenizer.render((Message("user", prompt),), "")])
+        contexts.append(tuple(ids))
+    return [trace.text.strip() for trace in backend.generate(contexts, "", MOST)]
+
+
+def results(folder: str | Path) -> list[Json]:
+    """Results of all probes in a folder, by name.
+
+    Raises
+    ------
+    RunFolderError
+        There is none, or one cannot be read.
+    """
+    paths = sorted(Path(folder).glob(f"*/{RESULT}"))
+    if not paths:
+        raise RunFolderError(
+            f"{folder} holds no probe's result. Make some with: logitjudge probe NAME --out {folder} ..."
+        )
+    made = []
+    for path in paths:
+        try:
+            made.append(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{path} cannot be read: {error}. Run the probe again.") from error
+    return made
