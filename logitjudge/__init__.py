@@ -35,6 +35,7 @@ _HOMES = {
     "position_distribution": "measures.matrices",
     "rank_orderings": "measures.costs",
     "read": "judging",
+    "reading": "report.reading",
     "score_position_matrix": "measures.matrices",
 }
 
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         position_distribution as position_distribution,
         score_position_matrix as score_position_matrix,
     )
+    from logitjudge.report.reading import reading as reading
     from logitjudge.run import Run as Run, SampledRun as SampledRun
     from logitjudge.store import load_run as load_run
 

@@ -122,6 +122,16 @@ class Rubric:
         levels = [{"score": v.score, "text": v.text, "option": v.option} for v in self.levels]
         return {"name": self.name, "criterion": self.criterion, "levels": levels}
 
+    def _repr_html_(self) -> str:
+        from logitjudge import markup
+
+        rows = [[level.score, level.option, level.text] for level in self.levels]
+        return markup.block(
+            f"Rubric {self.name}",
+            markup.note(self.criterion),
+            markup.table(["score", "the judge answers", "level"], rows, left=(1, 2)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
@@ -283,6 +293,15 @@ class Prompt:
     def __post_init__(self) -> None:
         if (option := _repeated(self.options)) is not None:
             raise RubricError(f"two scores have the option {option!r}. Options must differ.")
+
+    def _repr_html_(self) -> str:
+        from logitjudge import markup
+
+        parts = [part for role, text in self.messages for part in (markup.note(role), markup.passage(text))]
+        begun = [markup.note("the answer begins"), markup.passage(self.prefill)] if self.prefill else []
+        options = f"options, by score: {', '.join(map(repr, self.options))}"
+        close = f"; each with {self.close!r} behind it" if self.close else ""
+        return markup.block("Prompt", *parts, *begun, markup.note(options + close))
 
 
 class TopToken(NamedTuple):

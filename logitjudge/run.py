@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from logitjudge.core import BoolArray, FloatArray, IntArray, Item, Ordering, Rubric, frozen_array
 from logitjudge.errors import InputError, NoLogProbabilities, NotExact, NotObserved
+
+SHOWN = 12  # orderings of a run in a notebook
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +61,7 @@ class Run:
     loaders: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     exact: BoolArray = None  # type: ignore[assignment]  # an array as soon as it is made
     logp_by_trace: FloatArray = None  # type: ignore[assignment]  # likewise
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "logp", frozen_array(self.logp))
@@ -177,6 +181,44 @@ class Run:
         model = (self.provenance.get("configuration") or {}).get("model")
         return f"<Run of {model}: items x orderings x scores = {shape}, {len(self.refused)} refused>"
 
+    def _repr_html_(self) -> str:
+        from logitjudge import markup
+
+        if not self.items or not self.exact.all():
+            why = "Some readings are upper bounds, and no probabilities." if self.items else ""
+            return markup.block(self._heading(), markup.note(self._size()), markup.note(why))
+        rows = [[*map(markup.percent, row), f"{row @ self.scores:.2f}"] for row in self.probs().mean(axis=0)]
+        mass = f"mass on the options {100 * self.mass.mean():.1f} % (least {100 * self.mass.min():.1f} %)"
+        return markup.block(
+            self._heading(),
+            markup.note(f"{self._size()}, {mass}"),
+            self._by_ordering(rows, ["mean score"]),
+            markup.note("Mean probability of each score, %. The more the rows differ, the more the ordering decides."),
+        )
+
+    def _heading(self) -> str:
+        kind = "Sampled run" if isinstance(self, SampledRun) else "Run"
+        return f"{kind} of {(self.provenance.get('configuration') or {}).get('model', 'a judge')}"
+
+    def _size(self) -> str:
+        rated = int(np.isfinite(self.ratings).sum())
+        ratings = f"{rated} rated ({self.ratings_name})" if rated else "none rated"
+        clusters = len({item.cluster for item in self.items})
+        return (
+            f"{len(self.items)} items in {clusters} clusters x {len(self.orderings)} orderings, "
+            f"{len(self.refused)} refused, {ratings}"
+        )
+
+    def _by_ordering(self, rows: list[list[str]], more: list[str]) -> Any:
+        """Table with one row an ordering, its first `SHOWN`."""
+        from logitjudge import markup
+
+        texts = [",".join(map(str, ordering.values(self.scores.tolist()))) for ordering in self.orderings]
+        made = [[text, *row] for text, row in zip(texts, rows, strict=True)]
+        left = len(made) - SHOWN
+        table = markup.table(["ordering", *(f"score {s}" for s in self.scores), *more], made[:SHOWN])
+        return table if left <= 0 else markup.element("div", table, markup.note(f"and {left} more orderings"))
+
     def select(self, keep: Sequence[bool]) -> Run:
         """The same run with the items where `keep` (I,) is true."""
         rows = np.flatnonzero(np.asarray(keep))
@@ -267,6 +309,7 @@ class SampledRun(Run):
         self, picks: FloatArray, items: Sequence[Item], orderings: Sequence[Ordering], scores: Any, **fields: Any
     ):
         values: dict[str, Any] = {"rubric": None, "refused": (), "provenance": {}, "aliases": "ignore", "loaders": {}}
+        values["folder"] = None
         values |= {"picks": frozen_array(picks), "items": tuple(items), "orderings": tuple(orderings)}
         for name, value in {**values, "scores": frozen_array(scores, np.int64), **fields}.items():
             object.__setattr__(self, name, value)
@@ -303,6 +346,19 @@ class SampledRun(Run):
         model = (self.provenance.get("configuration") or {}).get("model")
         return f"<Sampled run of {model}: items x orderings x samples = {shape}>"
 
+    def _repr_html_(self) -> str:
+        from logitjudge import markup
+
+        if not self.items:
+            return markup.block(self._heading(), markup.note(self._size()))
+        share = np.concatenate([self.shares, 1 - self.parsed[..., None]], axis=2).mean(axis=0)
+        return markup.block(
+            self._heading(),
+            markup.note(f"{self._size()}, {self.picks.shape[2]} texts each"),
+            self._by_ordering([list(map(markup.percent, row)) for row in share], ["not parsed"]),
+            markup.note("Share of the texts that pick each score, %. A sampled run has picks, and no probabilities."),
+        )
+
     def select(self, keep: Sequence[bool]) -> SampledRun:
         """The same run with the items where `keep` (I,) is true."""
         rows = np.flatnonzero(np.asarray(keep))
@@ -335,7 +391,7 @@ class SampledRun(Run):
         )
 
 
-SAMPLED = ("rubric", "refused", "provenance", "aliases", "loaders")  # of a SampledRun, beside its arrays
+SAMPLED = ("rubric", "refused", "provenance", "aliases", "loaders", "folder")  # of a SampledRun, beside its arrays
 
 
 def _sampled(picks: FloatArray, items: Any, orderings: Any, scores: IntArray, fields: Mapping[str, Any]) -> SampledRun:

@@ -246,6 +246,7 @@ def load_run(
         provenance=head,
         aliases=aliases,
         loaders={name: partial_(made_of, folder) for name, made_of in parts.FRAMES.items()},
+        folder=folder,
     )
     return run if min_mass is None else run.select(run.enough_mass(min_mass))
 

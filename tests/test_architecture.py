@@ -10,7 +10,7 @@ import logitjudge
 
 ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
-    {"core", "errors", "registry", "progress"},
+    {"core", "errors", "registry", "progress", "markup"},
     {"orderings", "rubrics", "tokens", "trie", "packing", "picks", "run", "measures"},
     {
         "backends",

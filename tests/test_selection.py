@@ -124,6 +124,15 @@ def test_selection_does_not_depend_on_the_order_of_the_items():
     np.testing.assert_allclose(a.costs, b.costs, atol=1e-12)
 
 
+def test_the_frame_has_one_row_an_ordering():
+    run = planted_run(BIASED + ";interaction=1:2", rated_items(30), "balanced", rubric_of(5, first=0))
+    found = select(run, draws=50)
+    frame = found.to_frame()
+    assert frame["ordering"].tolist() == [",".join(map(str, o.shown)) for o in found.orderings]  # scores from 0
+    for name in ("cost", "alike", "better"):
+        assert frame[name].tolist() == getattr(found, "costs" if name == "cost" else name).tolist()
+
+
 def test_selection_needs_every_cell_and_two_draws():
     run = planted_run(BIASED, rated_items(5), "identity")
     with pytest.raises(NotObserved, match="balanced"):

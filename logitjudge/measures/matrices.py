@@ -15,7 +15,7 @@ arXiv:2602.02219, section 5.3, Table 5 (matrix) and Figure 5 (position distribut
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -109,12 +109,30 @@ class ScorePositionMatrix:
         )
 
     def _repr_html_(self) -> str:
-        import pandas as pd
+        from logitjudge import markup
 
-        wide = pd.DataFrame(self.values, index=pd.Index(self.scores, name="score"))
-        wide.columns = pd.Index([f"position {p + 1}" for p in range(len(self.scores))])
-        wide["picks"] = self.picks
-        return str(wide.to_html(float_format="{:.3f}".format, na_rep="not observed"))
+        levels = len(self.scores)
+        heads = [markup.element("abbr", f"p{p + 1}", title=f"position {p + 1}") for p in range(levels)]
+        rows = [self._row(k) for k in range(levels)]
+        rows.append(["all", *self._shaded(self.position_distribution()), f"{self.picks.sum():.1f}", ""])
+        about = f"{100 / levels:.1f} everywhere: no position bias. Orange is above, blue below"
+        missing = "; ".join(reason for reason in self.reasons if reason)
+        return markup.block(
+            f"P(position | score), {self.estimator}, %",
+            markup.table(["score", *heads, "picks", "effective items"], rows),
+            markup.note(f"{about}; picks: how much of all readings picks the score."),
+            markup.note(f"not observed: {missing}" if missing else ""),
+        )
+
+    def _row(self, k: int) -> list[Any]:
+        return [self.scores[k], *self._shaded(self.values[k]), f"{self.picks[k]:.1f}", f"{self.effective_items[k]:.1f}"]
+
+    def _shaded(self, shares: FloatArray) -> list[Any]:
+        """(K,) cells, shaded by their distance from 1/K; twice or nothing is the strongest."""
+        from logitjudge import markup
+
+        even = 1 / len(shares)
+        return [markup.Shaded(markup.percent(p), 0.0 if np.isnan(p) else (p - even) / even) for p in shares]
 
 
 def winners(probs: FloatArray) -> FloatArray:

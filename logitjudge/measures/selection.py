@@ -12,6 +12,7 @@ arXiv:2602.02219, section 5.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from logitjudge.measures import cells, differences, intervals
 from logitjudge.measures.costs import dearest_ordering, rank_orderings
 from logitjudge.measures.matrices import score_position_matrix
 from logitjudge.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LISTED = 720  # 6! orderings are compared with each other; of more levels, the cheapest ones
 WORK = 200_000_000  # numbers of a comparison of all pairs: of many orderings there are fewer resamples
@@ -46,6 +50,8 @@ class Selection:
         Whether score x position interaction was told from none: without it, orderings do not differ in kind.
     clusters, draws
         What was resampled, and how often.
+    scores
+        (K,) score values.
     """
 
     orderings: tuple[Ordering, ...]
@@ -56,9 +62,11 @@ class Selection:
     interaction: bool
     clusters: int
     draws: int
+    scores: IntArray
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "costs", frozen_array(self.costs))
+        object.__setattr__(self, "scores", frozen_array(self.scores, np.int64))
         for name in ("alike", "better"):
             object.__setattr__(self, name, frozen_array(getattr(self, name), np.bool_))
 
@@ -77,6 +85,13 @@ class Selection:
         if not self.better[0]:
             return "no ordering can be told from the mean over all orderings"
         return f"{int(self.alike.sum())} of {len(self.orderings)} orderings cannot be told from the cheapest"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Frame, one row an ordering, cheapest first: ordering (score values joined by commas), cost, alike, better."""
+        import pandas as pd
+
+        texts = [",".join(map(str, ordering.values(self.scores.tolist()))) for ordering in self.orderings]
+        return pd.DataFrame({"ordering": texts, "cost": self.costs, "alike": self.alike, "better": self.better})
 
 
 def select(run: Run, *, draws: int = 1000, seed: int = 0) -> Selection:
@@ -122,6 +137,7 @@ def select(run: Run, *, draws: int = 1000, seed: int = 0) -> Selection:
         interaction=told,
         clusters=count,
         draws=draws,
+        scores=run.scores,
     )
 
 

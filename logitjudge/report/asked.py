@@ -49,27 +49,55 @@ def asked(folder: str | Path, item: str, ordering: str, *, model: str | None = N
     InputError
         No such item or ordering in the run, or the judge's tokenizer cannot be opened or is another one.
     """
-    folder = Path(folder)
-    head = store.header(folder)
-    if head is None:
-        raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
-    query = _query(head, _item(folder, item), _ordering(head, ordering))
-    tokenizer = _tokenizer(head, model)
-    name = None
-    if tokenizer is not None:
-        query = replace(query, tokens=_tokens(tokenizer, query.prompt))
-        query, name = _behind(folder, head, tokenizer, query, trace)
+    head = _head(Path(folder))
+    query, _, name = placed(Path(folder), item, _ordering(head, ordering), model=model, trace=trace)
     prompt, found = query.prompt, query.tokens
-    plain = "\n\n".join(message.content for message in prompt.messages) + "\n" + prompt.prefill
     tails = [None] * len(prompt.options) if found is None else [list(tail) for tail in found.tails]
     pairs = zip(head["scores"], prompt.options, tails, strict=True)
     return {
-        "text": plain if found is None else found.text,
+        "text": plain(prompt) if found is None else found.text,
         "context_token_ids": None if found is None else list(found.context),
         "options": [{"score": score, "text": option, "token_ids": tail} for score, option, tail in pairs],
         "event": head["event"],
         **({} if name is None else {"trace_id": name}),
     }
+
+
+def placed(
+    folder: Path, item: str, ordering: Ordering, *, model: str | None = None, trace: str | None = None
+) -> tuple[Query, tokens.Tokenizer | None, str | None]:
+    """The query of one reading with its tokens, the judge's tokenizer, and the text behind which it stands (None: none).
+
+    Raises
+    ------
+    InputError
+        As `asked`; of these `ModelError` where the judge's tokenizer cannot be opened or is another one.
+    """
+    head = _head(folder)
+    query = _query(head, _item(folder, item), ordering)
+    tokenizer = _tokenizer(head, model)
+    if tokenizer is None:
+        return query, None, None
+    query = replace(query, tokens=_tokens(tokenizer, query.prompt))
+    query, name = _behind(folder, head, tokenizer, query, trace)
+    return query, tokenizer, name
+
+
+def unplaced(folder: Path, item: str, ordering: Ordering) -> Prompt:
+    """The prompt of one reading, for which the judge's tokenizer is not needed. Raises `InputError` as `asked` does."""
+    return _query(_head(folder), _item(folder, item), ordering).prompt
+
+
+def plain(prompt: Prompt) -> str:
+    """The text of a prompt for a judge without a tokenizer."""
+    return "\n\n".join(message.content for message in prompt.messages) + "\n" + prompt.prefill
+
+
+def _head(folder: Path) -> dict[str, Any]:
+    head = store.header(folder)
+    if head is None:
+        raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")
+    return head
 
 
 def _behind(
