@@ -1,9 +1,10 @@
 """The report: what it says in plain words, that everything is escaped, that it loads nothing, that a browser opens it."""
 
+import base64
+import gzip
 import json
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -99,13 +100,37 @@ def test_items_come_by_swing_with_their_probabilities():
 
 def test_everything_that_comes_from_data_is_escaped(hostile, tmp_path):
     text = html.report([lj.load_run(hostile)], ["<b>name</b>"])
-    assert text.count("<script") == 3  # ours: two of data, one of code
+    assert text.count("<script") == 2  # ours: the data and the code
     assert "alert(1)</script>" not in text
     assert 'onerror="document' not in text
     assert "<b>name</b>" not in text
     assert "&lt;b&gt;name&lt;/b&gt;" in text
-    data = re.search(r'id="texts">(.*?)</script>', text, re.DOTALL)[1]
-    assert {row["response"] for row in json.loads(data)} == {row["response"] for row in HOSTILE}
+    data = unpacked(text)
+    assert {row["response"] for row in data["texts"]} == {row["response"] for row in HOSTILE}
+
+
+def unpacked(text):
+    packed = re.search(r'id="data">([A-Za-z0-9+/=]*)</script>', text)[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def test_the_items_in_the_file_are_those_of_the_run_and_texts_are_stored_once():
+    runs = [planted((1.0, 0, 0, 0, 0), seed=n) for n in range(2)]
+    data = unpacked(html.report(runs, ["a", "b"]))
+    assert len(data["texts"]) == 1
+    for run, made in zip(runs, data["runs"], strict=True):
+        place = {item.id: n for n, item in enumerate(run.items)}
+        rows = np.array([item["rows"] for item in made["items"]]) / data["parts"]
+        probs = run.probs()[[place[item["id"]] for item in made["items"]]]
+        np.testing.assert_allclose(rows[..., 1:6], probs, atol=5.1e-5)
+        np.testing.assert_allclose(rows[..., 6], probs @ run.scores, atol=5.1e-5)
+        assert made["orderings"] == [list(o.values((1, 2, 3, 4, 5))) for o in run.orderings]
+
+
+def test_a_name_may_have_letters_that_no_file_has(tmp_path):
+    text = html.report([planted((0, 0, 0, 0, 0), count=8)], ["a\udc80b\x0b $\\frac$"])
+    html.write(text, tmp_path / "r.html")
+    assert "a&#56448;b" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_nothing_is_loaded_from_elsewhere(hostile):
@@ -146,14 +171,13 @@ def test_the_command(hostile, tmp_path, capsys):
     assert cli.main(["report", str(tmp_path / "nothing")]) == 2
 
 
-@pytest.mark.browser
-def test_a_browser_opens_it_without_running_what_the_data_says(hostile, tmp_path):
-    browser = shutil.which("chromium")
-    assert browser, "apt-get install chromium"
-    path = tmp_path / "r.html"
-    path.write_text(html.report([lj.load_run(hostile)], ["run"]))
-    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()]
-    page = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "<title>logitjudge: run</title>" in page
-    assert page.count("<details><summary>") == 4  # three items, and the provenance
-    assert "3 of 3 items" in page
+def test_a_run_is_named_by_its_folder(hostile, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    shutil.copytree(hostile, tmp_path / "other" / "run")
+    out = tmp_path / "r.html"
+    assert cli.main(["report", str(hostile), "--out", str(out)]) == 0
+    assert "<title>logitjudge: run</title>" in out.read_text()
+    two = [str(hostile), str(tmp_path / "other" / "run")]
+    assert cli.main(["report", *two, "--out", str(out)]) == 0
+    assert all(f"<bdi>{name}</bdi></h2>" in out.read_text() for name in two)
+    assert cli.main(["report", str(hostile), str(hostile), "--out", str(out)]) == 2
