@@ -26,18 +26,21 @@ RUBRIC = "helpfulness"  # of items that have none
 Json = dict[str, Any]
 
 
-def make(spec: str) -> tuple[str, Probe]:
-    """Name and probe of a registered name, or of a user's own ``./mine.py``."""
-    if spec.endswith(".py"):
-        path = Path(spec)
-        return path.stem, registry.load_file(path).probe()
-    return spec, registry.load("probes", spec).probe()
+def make(spec: str) -> tuple[str, Probe, bool]:
+    """Name and probe of a registered name, or of a user's own ``./mine.py``, and whether it has items of its own (``OWN``)."""
+    path = Path(spec)
+    module = registry.load_file(path) if path.suffix == ".py" else registry.load("probes", spec)
+    if not callable(made := getattr(module, "probe", None)):
+        raise InputError(
+            f"probe {spec}: it has no 'probe', a dataclass with variants(items, generate) and effect(runs). Define one."
+        )
+    return path.stem, made(), bool(getattr(module, "OWN", False))
 
 
 def run_probe(
     model: Any,
     spec: str,
-    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame,
+    data: str | Path | ItemSet | Sequence[Item] | pd.DataFrame | None = None,
     *,
     out: str | Path,
     rubric: str | Path | Rubric | None = None,
@@ -56,7 +59,7 @@ def run_probe(
     spec
         Name of a probe, or a file of one.
     data
-        Items with responses.
+        Items with responses; None where the probe has items of its own.
     out
         The folder: each variant is a run folder in ``OUT/NAME``, beside ``probe.json``. The same call goes on where it stopped.
     rubric
@@ -71,10 +74,12 @@ def run_probe(
     dict
         ``probe``, ``model``, ``effects``, ``notes``, ``skipped`` (reason -> ids), ``variants`` (name -> items, folder).
     """
-    name, probe = make(spec)
+    name, probe, own = make(spec)
     folder = Path(out) / name
-    itemset = items_of(data, limit, seed)
-    variants = probe.variants(itemset.items, _writer(writer or model, folder, options))
+    itemset = None if data is None else items_of(data, limit, seed)
+    if itemset is None and not own:
+        raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
+    variants = probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options))
     runs = {
         key: _judged(model, variant, itemset, folder / _folder(key), rubric, orderings, {"seed": seed, **options})
         for key, variant in variants.items()
@@ -90,10 +95,16 @@ def _folder(name: str) -> str:
 
 
 def _judged(
-    model: Any, variant: Variant, itemset: ItemSet, out: Path, rubric: Any, orderings: str, options: Mapping[str, Any]
+    model: Any,
+    variant: Variant,
+    itemset: ItemSet | None,
+    out: Path,
+    rubric: Any,
+    orderings: str,
+    options: Mapping[str, Any],
 ) -> Run:
     """Judge one variant."""
-    items = replace(itemset, items=variant.items)
+    items = replace(itemset, items=variant.items) if itemset else ItemSet(variant.items)
     if variant.pairwise:
         return pairwise(model, items, out=out, **{**options, **_given(template=variant.template)})
     own = "item" if all(item.rubric for item in variant.items) else RUBRIC
@@ -164,6 +175,11 @@ def _write(model: Any, prompts: Sequence[str], options: Mapping[str, Any]) -> li
         (ids,) = tokenizer.pieces([tokenizer.render((Message("user", prompt),), "")])
         contexts.append(tuple(ids))
     return [trace.text.strip() for trace in backend.generate(contexts, "", MOST)]
+
+
+def is_card(folder: str | Path) -> bool:
+    """Whether a folder holds results of probes."""
+    return any(Path(folder).glob(f"*/{RESULT}"))
 
 
 def results(folder: str | Path) -> list[Json]:

@@ -29,6 +29,7 @@ HOUSE = (
         "judging",
         "pairing",
         "scored",
+        "probing",
         "study",
         "planning",
         "noise",

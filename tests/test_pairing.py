@@ -148,8 +148,6 @@ def test_pairs_are_no_items_of_a_rubric_and_the_other_way_round(data):
         lj.judge("planted:quality_sd=1", data, rubric="helpfulness")
     with pytest.raises(ItemError, match="is no pair"):
         lj.pairwise("planted:slot=1", "demo")
-    with pytest.raises(InputError, match="is for pairs"):
-        lj.judge("planted:slot=1", "demo")
     with pytest.raises(InputError, match="no --trace shared"):
         lj.pairwise("planted:slot=1", data, trace="shared")
     with pytest.raises(InputError, match="'swap'"):

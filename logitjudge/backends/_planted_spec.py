@@ -9,7 +9,6 @@ from typing import Any
 
 from logitjudge.errors import InputError, unknown
 
-OF_PAIRS = ("slot", "letter", "length", "tie")
 MOST = 1e6  # in absolute value: larger numbers overflow on the way to a probability
 
 
@@ -23,9 +22,13 @@ class Planted:
         (K,) logits by position.
     label
         (K,) logits by option string, in score order.
-    slot, letter, length, tie
-        Of pairs only, in log-odds: for the response shown first over the other; for the letter A over B; for each unit of the
-        natural logarithm of the ratio of lengths (characters), for the longer; of TIE over a response that is neither better nor worse.
+    slot, letter, tie
+        Of pairs, which have no `position` and `label`: log-odds for the response shown first over the other; for the letter A over B;
+        of TIE over a response that is neither better nor worse.
+    length, formatting, self
+        Of pairs in log-odds, for the longer response by the natural logarithm of the ratio of characters, for the one with Markdown,
+        for the one whose group ``family_1`` or ``family_2`` is "planted". Under a rubric the same between each score and the next,
+        for a response by the logarithm of its thousands of characters, with Markdown, of the group ``family`` "planted".
     interaction
         ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
     quality_scale
@@ -48,8 +51,10 @@ class Planted:
     label: tuple[float, ...] = ()
     slot: float = 0.0
     letter: float = 0.0
-    length: float = 0.0
     tie: float = 0.0
+    length: float = 0.0
+    formatting: float = 0.0
+    self: float = 0.0
     interaction: tuple[int, float] = (0, 0.0)
     quality_scale: float = 1.0
     quality_sd: float = 1.0
@@ -81,12 +86,8 @@ class Planted:
                 raise InputError(f"planted judge: {name}={value!r} is not {_FORMS[name]}. {_known()}") from error
         return cls(**found)
 
-    def check(self, levels: int, pairs: bool = False) -> None:
-        """Raise `InputError` where a part has not one number for each of K levels, or is for pairs and this is none."""
-        if given := [name for name in OF_PAIRS if getattr(self, name) and not pairs]:
-            raise InputError(
-                f"planted judge: {given[0]!r} is for pairs ('logitjudge pairwise'), not for rubrics. {_known()}"
-            )
+    def check(self, levels: int) -> None:
+        """Raise `InputError` where a part has not one number for each of K levels."""
         for name in ("position", "label"):
             values = getattr(self, name)
             if values and len(values) != levels:
@@ -141,8 +142,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "label": _numbers,
     "slot": _finite,
     "letter": _finite,
-    "length": _finite,
     "tie": _finite,
+    "length": _finite,
+    "formatting": _finite,
+    "self": _finite,
     "interaction": _seed_and_sd,
     "quality_scale": _finite,
     "quality_sd": _deviation,
@@ -158,8 +161,10 @@ _FORMS = {
     "label": "a list of numbers, one a score, such as 0,0,0,0,0.5",
     "slot": "a number",
     "letter": "a number",
-    "length": "a number",
     "tie": "a number",
+    "length": "a number",
+    "formatting": "a number",
+    "self": "a number",
     "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
     "quality_scale": "a number",
     "quality_sd": _SD,

@@ -22,9 +22,11 @@ import numpy as np
 from logitjudge.backends import Query
 from logitjudge.backends._planted_spec import Planted
 from logitjudge.core import FloatArray, IntArray, Readings, Rubric
+from logitjudge.measures.pair_composition import formatted
 from logitjudge.pairs import RESPONSES, Candidates
 from logitjudge.tokens import Tokenizer
 
+FAMILY = "planted"
 BUDGET = 4_000_000  # characters: thousands of prompts a batch
 
 
@@ -52,7 +54,11 @@ class PlantedJudge:
     def prepare(self, longest: Sequence[Query], shortest: Sequence[Query]) -> None:
         """Check the specification against the number of levels; there is no path to prove."""
         for query in (*longest, *shortest):
-            self.planted.check(len(query.rubric.levels), isinstance(query.rubric, Candidates))
+            self._check(query)
+
+    def _check(self, query: Query) -> None:
+        if not isinstance(query.rubric, Candidates):
+            self.planted.check(len(query.rubric.levels))
 
     def token_budget(self) -> int:
         """Characters that one batch may hold."""
@@ -60,8 +66,7 @@ class PlantedJudge:
 
     def read(self, queries: Sequence[Query], budget: int) -> Readings:
         """Read B queries with one K, in order. Raises `InputError` where a part does not fit K."""
-        levels = len(queries[0].rubric.levels)
-        self.planted.check(levels, isinstance(queries[0].rubric, Candidates))
+        self._check(queries[0])
         row, own = _distinct(queries, lambda query: (id(query.item), id(query.rubric)))
         column, ordered = _distinct(queries, lambda query: query.ordering)
         logits = _logits(self.planted, own, ordered, (row, column))
@@ -95,12 +100,11 @@ def _logits(
     levels = len(own[0].rubric.levels)
     position = np.array([query.ordering.position_of for query in ordered])  # (O, K)
     option = np.array([query.ordering.option_of for query in ordered])  # (O, K)
-    by_ordering = (
-        _score_position(planted, levels)[np.arange(levels), position] + _or_zero(planted.label, levels)[option]
-    )
-    logits: FloatArray = _quality(planted, own)[row] + by_ordering[column]
-    if isinstance(own[0].rubric, Candidates):
-        logits += _of_pairs(planted, own, position, option, place)
+    of_pairs = isinstance(own[0].rubric, Candidates)
+    by_ordering = _slots(planted, position, option) if of_pairs else _places(planted, position, option)
+    logits: FloatArray = (_quality(planted, own) + (_rivals if of_pairs else _traits)(planted, own))[row] + by_ordering[
+        column
+    ]
     if planted.item_position_sd:
         keys = [_key(planted, "item_position", query.item.id) for query in own]
         item_position = planted.item_position_sd * _normal(keys, levels)  # (U, P)
@@ -113,20 +117,49 @@ def _logits(
     return logits
 
 
-def _of_pairs(
-    planted: Planted, own: Sequence[Query], position: IntArray, option: IntArray, place: tuple[IntArray, IntArray]
-) -> FloatArray:
-    """(B, K) logits of slot, letter, length and tie; the candidates are the last two levels, the letters the last two options."""
-    row, column = place
+def _places(planted: Planted, position: IntArray, option: IntArray) -> FloatArray:
+    """(O, K) logits of position and label under a rubric."""
     levels = position.shape[1]
-    logits = np.zeros((len(row), levels))
-    first = np.where(position[:, -2:] == 0, 0.5, -0.5)  # (O, 2)
-    lettered = np.where(option[:, -2:] == levels - 2, 0.5, -0.5)
-    sizes = np.array([[len(query.item.fields[name]) for name in RESPONSES] for query in own], dtype=np.float64)
-    logits[:, -2:] = (planted.slot * first + planted.letter * lettered)[column] + planted.length * np.log(sizes)[row]
+    by_score: FloatArray = _score_position(planted, levels)[np.arange(levels), position]
+    return by_score + _or_zero(planted.label, levels)[option]
+
+
+def _slots(planted: Planted, position: IntArray, option: IntArray) -> FloatArray:
+    """(O, K) logits of slot, letter and tie; the candidates are the last two levels, the letters the last two options."""
+    levels = position.shape[1]
+    logits = np.zeros(position.shape)
+    logits[:, -2:] = planted.slot * np.where(position[:, -2:] == 0, 0.5, -0.5)
+    logits[:, -2:] += planted.letter * np.where(option[:, -2:] == levels - 2, 0.5, -0.5)
     if levels == 3:
-        logits[:, 0] = planted.tie + logits[:, -2:].mean(axis=1)
+        logits[:, 0] = planted.tie
     return logits
+
+
+def _rivals(planted: Planted, own: Sequence[Query]) -> FloatArray:
+    """(U, K) logits of what the responses of a pair are like; a tie stands in the middle."""
+    levels = len(own[0].rubric.levels)
+    logits = np.zeros((len(own), levels))
+    for u, query in enumerate(own):
+        groups = query.item.groups
+        for n, name in enumerate(RESPONSES):
+            logits[u, levels - 2 + n] = _trait(planted, query.item.fields[name], groups.get(f"family_{n + 1}"))
+    if levels == 3:
+        logits[:, 0] = logits[:, 1:].mean(axis=1)
+    return logits
+
+
+def _traits(planted: Planted, own: Sequence[Query]) -> FloatArray:
+    """(U, K) logits of what a response is like, under a rubric: the higher the score, the more."""
+    levels = len(own[0].rubric.levels)
+    trait = [_trait(planted, q.item.fields.get("response", ""), q.item.groups.get("family")) for q in own]
+    logits: FloatArray = np.outer(trait, np.arange(levels) - (levels - 1) / 2)
+    return logits
+
+
+def _trait(planted: Planted, text: str, family: object) -> float:
+    """Logits of a response's length, formatting and family."""
+    length = planted.length * math.log(max(1, len(text)) / 1000) if planted.length else 0.0
+    return length + planted.formatting * formatted(text) + planted.self * (family == FAMILY)
 
 
 def _score_position(planted: Planted, levels: int) -> FloatArray:

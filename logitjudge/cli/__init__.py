@@ -28,6 +28,8 @@ ORDER = (
     "pairwise",
     "show",
     "calibrate",
+    "probe",
+    "card",
     "select",
     "compare",
     "report",

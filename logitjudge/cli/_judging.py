@@ -19,7 +19,7 @@ SHOWN_REFUSALS = 20
 LOW = 0.5  # mass
 
 
-def judged(model: str, data: str, *, out: str, judge: Callable[..., Any] | None = None, **options: Any) -> Any:
+def judged(model: str, data: Any, *, out: str, judge: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Call `logitjudge.judge`, or a function like it; Ctrl-C says what is kept and exits with 130; with 3 where all is refused."""
     try:
         from logitjudge import embedded, judging

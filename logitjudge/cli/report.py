@@ -29,9 +29,16 @@ def report(
     their probabilities under each ordering, protocol and provenance; of several runs, a comparison first. --json prints the same
     numbers.
     """
+    from logitjudge.probing import is_card
     from logitjudge.report import html
+    from logitjudge.report.card import card
     from logitjudge.store import load_run
 
+    if len(folders) == 1 and is_card(folders[0]):
+        made = card(folders[0])
+        _console.print_json(made) if as_json else html.write(html.card(made), Path(out))
+        typer.echo(out, err=as_json)
+        return
     runs = [load_run(folder, partial=partial) for folder in folders]
     names = _console.run_names(folders)
     if as_json:

@@ -23,7 +23,7 @@ from logitjudge.run import Run
 
 POWER = 0.8
 LEVEL = 0.95
-ODDS, POINTS = "nats of log-odds", "score points"
+ODDS, POINTS, SHARE = "nats of log-odds", "score points", "share"
 Generate = Callable[[Sequence[str]], list[str]]
 
 

@@ -20,6 +20,7 @@ from logitjudge.report.tables import Table
 from logitjudge.run import Run, SampledRun
 
 TEMPLATE = Path(__file__).parent.parent / "data" / "report.html"
+CARD = TEMPLATE.with_name("card.html")
 PARTS = 10_000  # probabilities, scores and masses of items are whole numbers of these parts
 Json = dict[str, Any]
 
@@ -60,6 +61,33 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
         version=__version__,
         data=_packed(_data(pages)),
     )
+
+
+def card(made: Json) -> str:
+    """HTML of a bias card (`logitjudge.report.card`)."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["number"] = tables.number
+    probes = [
+        {**one, "effects": [{**effect, "bar": _bar(one, effect)} for effect in one["effects"]]}
+        for one in made["probes"]
+    ]
+    template = environment.from_string(CARD.read_text(encoding="utf-8"))
+    return template.render(card={**made, "probes": probes}, version=__version__)
+
+
+def _bar(one: Json, effect: Json) -> Json:
+    """Where an effect and its interval lie, in % of an axis from minus to plus the largest of the probe's effects in its unit."""
+    alike = [other["estimate"] for other in one["effects"] if other["unit"] == effect["unit"]]
+    ends = [abs(found[name]) for found in alike for name in ("value", "low", "high") if found[name] is not None]
+    most = max(ends, default=0.0) or 1.0
+    place = {
+        name: None if (x := effect["estimate"][name]) is None else 50 + 49 * x / most
+        for name in ("value", "low", "high")
+    }
+    wide = None if place["low"] is None or place["high"] is None else round(place["high"] - place["low"], 2)
+    return {**{name: x if x is None else round(x, 2) for name, x in place.items()}, "wide": wide}
 
 
 def pages_of(runs: Sequence[Run], names: Sequence[str]) -> list[Json]:

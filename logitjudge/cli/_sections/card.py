@@ -1,0 +1,61 @@
+"""Tables of probes and of a bias card (`logitjudge.report.card`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from logitjudge.cli._console import ABSENT, number, plural
+from logitjudge.cli._tables import say, table, title
+from logitjudge.report.card import UNITS, verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SHORT = {text: name for name, text in UNITS.items()}
+SOME = 3  # ids that are named
+Json = dict[str, Any]
+
+
+def show(console: Console, card: Json) -> None:
+    """Print a card."""
+    console.print(f"Bias card of {card['model']}", style="bold", soft_wrap=True)
+    for one in card["probes"]:
+        probe(console, one)
+    if card["not_tested"]:
+        title(console, "Not tested")
+        for name, why in card["not_tested"].items():
+            say(console, f"{name}: {why}", "  ")
+
+
+def probe(console: Console, found: Json) -> None:
+    """Print what one probe found."""
+    items = max((row["items"] for row in found["variants"].values()), default=0)
+    title(console, f"{found['probe']} ({plural(items, 'item')})")
+    if found["reason"]:
+        say(console, f"No number: {found['reason']}.")
+    rows = [
+        [
+            number(one["estimate"]["value"], "+.3f"), _between(one["estimate"]), SHORT.get(one["unit"], one["unit"]),
+            number(one["detectable"], ".3f"), number(one["noise"], ".3f"), _p(one["estimate"]["test"]),
+        ]
+        for one in found["effects"]
+    ]  # fmt: skip
+    for one, row in zip(found["effects"], rows, strict=True):
+        say(console, f"{one['name']}: {one.get('verdict') or verdict(one)}")
+        table(console, ["effect", "95 % interval", "unit", "could find", "noise", "p"], [row], left=0)
+    for why, ids in found["skipped"].items():
+        say(
+            console,
+            f"{plural(len(ids), 'item')} skipped, {why}: {', '.join(ids[:SOME])}{' ...' * (len(ids) > SOME)}.",
+            "  ",
+        )
+    for note in found["notes"]:
+        say(console, note, "  ")
+
+
+def _between(found: Json) -> str:
+    return ABSENT if found["low"] is None else f"{found['low']:+.3f} to {found['high']:+.3f}"
+
+
+def _p(test: Json | None) -> str:
+    return ABSENT if test is None else f"{test['p']:.3f}" if test["p"] >= 0.001 else "< 0.001"

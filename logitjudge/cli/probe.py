@@ -1,0 +1,87 @@
+"""``logitjudge probe``: one bias of a judge, with the content held constant."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from logitjudge.cli import _console, _judging, _options
+
+EXAMPLES = """
+  logitjudge probe verbosity formatting --model Qwen/Qwen3-8B --data mine.jsonl --out cards/q8
+  logitjudge probe all --model ./my-model --data demo --limit 24 --out cards/mine
+  logitjudge probe ./mine.py --model ./my-model --data demo --out cards/mine
+"""
+
+
+def probe(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Probes (see 'list probes'), 'all', or ./mine.py.")
+    ],
+    model: _options.Model,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the judge's card; each probe has a folder in it and goes on there."
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="D", help="Items with responses; probes with items of their own need none."),
+    ] = None,
+    writer: Annotated[
+        str | None,
+        typer.Option(
+            "--writer", metavar="M", help="Model that writes texts where a probe needs some; the judge itself."
+        ),
+    ] = None,
+    rubric: Annotated[str | None, typer.Option("--rubric", metavar="R", help=_options.RUBRIC)] = None,
+    orderings: Annotated[
+        str, typer.Option("--orderings", metavar="O", help="Of what is judged by a rubric.")
+    ] = "balanced",
+    backend: _options.Backend = None,
+    dtype: _options.Dtype = "auto",
+    device: _options.Device = "auto",
+    revision: _options.Revision = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Take N items, spread over the clusters.")
+    ] = None,
+    seed: _options.Seed = 0,
+    model_kwargs: _options.ModelKwargs = None,
+    chat_template: _options.ChatTemplate = None,
+    adapter: _options.Adapter = None,
+    base_url: _options.BaseUrl = None,
+    trust_remote_code: _options.TrustRemoteCode = False,
+    as_json: _console.AsJson = False,
+    verbose: _console.Verbose = False,
+) -> None:
+    """Test a judge for a bias.
+
+    Judges variants of the items that differ in one thing, in both orders and under all orderings, and prints the effect with its
+    interval, the smallest effect that these items could show, and what the noise floor could do. 'card DIR' shows all probes of a judge.
+    """
+    from logitjudge import registry
+    from logitjudge.cli._sections import card as tables
+    from logitjudge.probing import run_probe
+
+    asked = registry.names("probes") if "all" in names else list(dict.fromkeys(names))
+    options: dict[str, Any] = dict(
+        writer=writer, rubric=rubric, orderings=orderings, backend=backend, dtype=dtype, device=device, revision=revision,
+        limit=limit, seed=seed, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
+        base_url=base_url, trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    made = []
+    for name in asked:
+        _console.note(f"probe {name}")
+        made.append(
+            _judging.judged(
+                model, data, judge=lambda m, d, n=name, **more: run_probe(m, n, d, **more), out=out, **options
+            )
+        )
+    if as_json:
+        _console.print_json(made)
+        return
+    for one in made:
+        tables.probe(_console.out(), one)
+    typer.echo(f"\nnext: logitjudge card {out}")
