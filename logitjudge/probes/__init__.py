@@ -153,13 +153,13 @@ def noise(run: Run, unit: str) -> float | None:
 
 
 def paired(items: Sequence[Item], texts: Mapping[str, str]) -> tuple[Item, ...]:
-    """Pairs of each item's own response (1) and its other text (2), of the items that have one."""
+    """Pairs of each item's own response (1) and its other text of the same content (2), a tie by gold; of the items that have one."""
     made = []
     for item in items:
         if item.id in texts:
             known = {name: text for name, text in item.fields.items() if name != "response"}
             fields = {**known, "response_1": item.fields["response"], "response_2": texts[item.id]}
-            made.append(Item(item.id, fields, cluster=item.cluster, groups=item.groups))
+            made.append(Item(item.id, fields, human=(0.0,), cluster=item.cluster, groups=item.groups))
     return tuple(made)
 
 
