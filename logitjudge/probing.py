@@ -144,8 +144,10 @@ def _result(name: str, model: str, probe: Probe, variants: Mapping[str, Variant]
     }
 
 
-def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate:
-    """What writes texts: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``."""
+def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate | None:
+    """What writes texts, None of a planted judge: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``."""
+    if str(model).startswith("planted:"):
+        return None
     path = folder / "texts.json"
 
     def generate(prompts: Sequence[str]) -> list[str]:
