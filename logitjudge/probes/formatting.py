@@ -12,7 +12,7 @@ from logitjudge.run import Run
 
 HEADING = "## Answer"
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(])")
-MARK = re.compile(r"^\s{0,3}(#{1,6}\s+|[-*+]\s+|\d+[.)]\s+|>\s+)|\*\*|__|`{1,3}", re.MULTILINE)
+MARK = re.compile(r"^[ ]{0,3}(#{1,6}[ ]+|[-*+][ ]+|\d+[.)][ ]+|>[ ]+)|\*\*|__|`{1,3}", re.MULTILINE)
 FEWEST = 2  # sentences
 
 

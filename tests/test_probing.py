@@ -1,0 +1,234 @@
+"""Probes: the frame, verbosity, formatting, position, the card and its thresholds, a probe of one file."""
+
+import json
+import textwrap
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import logitjudge as lj
+from logitjudge import cli, probing, registry
+from logitjudge.core import Item
+from logitjudge.errors import InputError, RunFolderError
+from logitjudge.measures.estimates import Estimate, TTest
+from logitjudge.measures.lengths import slope
+from logitjudge.probes import detectable, formatting, measured, position, preference, verbosity
+from logitjudge.report.card import card, crossed, verdict
+
+NOISE = "quality_sd=1;order_noise=0.4;item_position_sd=0.3"
+
+
+def items(count=24, longer=True, seed=0):
+    rng = np.random.default_rng(seed)
+    made = []
+    for n in range(count):
+        words = [f"Word{rng.integers(99)} is here." for _ in range(int(rng.integers(3, 9)))]
+        text = " ".join(words)
+        fields = {"instruction": "Say something.", "response": text} | (
+            {"longer": " ".join([text, text])} if longer else {}
+        )
+        made.append(Item(f"i{n}", fields, human=(float(rng.integers(1, 6)),)))
+    return made
+
+
+def effects(spec, name, tmp_path, given=None, **options):
+    made = probing.run_probe(f"planted:{spec}", name, given or items(), out=tmp_path, rubric="helpfulness", **options)
+    return {one["name"]: one for one in made["effects"]}, made
+
+
+def test_formatting_changes_no_word():
+    for item in items(12):
+        text = item.fields["response"]
+        rich = formatting.formatted(text)
+        assert formatting.plain(rich).replace("Answer ", "", 1).split() == text.split()
+        assert rich.startswith("## Answer\n\n- **Word")
+    marked = "# Title\n\n- one **two**\n- three\n\n1. four `five`"
+    assert formatting.plain(marked) == "Title\n\none two three\n\nfour five"
+
+
+def test_each_probe_finds_its_own_planted_bias(tmp_path):
+    long, _ = effects(f"length=0.5;{NOISE}", "verbosity", tmp_path / "a")
+    found = long["preference for the longer restatement"]["estimate"]
+    truth = np.mean([0.5 * np.log(len(i.fields["longer"]) / len(i.fields["response"])) for i in items()])
+    assert found["low"] < truth < found["high"]
+    assert found["low"] > 0
+    assert long["score of the longer restatement, minus the response's"]["estimate"]["low"] > 0
+    rich, _ = effects(f"formatting=0.6;{NOISE}", "formatting", tmp_path / "b")
+    found = rich["preference for the formatted text"]["estimate"]
+    assert found["low"] < 0.6 < found["high"]
+    assert rich["score of the formatted text, minus the plain one's"]["estimate"]["low"] > 0
+    place, _ = effects(f"position=0.8,0,0,0,0;{NOISE}", "position", tmp_path / "c")
+    assert place["share of the first position, minus 1/K"]["estimate"]["low"] > 0
+
+
+def test_an_order_effect_alone_is_no_other_bias(tmp_path):
+    wrong, draws = 0, 200
+    for seed in range(draws):
+        spec = f"planted:slot=1;letter=0.5;{NOISE};seed={seed}"
+        made = formatting.Formatting().variants(items(20, seed=seed))["pairs"]
+        found = preference("x", lj.pairwise(spec, made.items, out=tmp_path / str(seed))).estimate
+        wrong += not found.low <= 0 <= found.high
+    low, high = stats.binom.ppf([0.0005, 0.9995], draws, 0.05)
+    assert low <= wrong <= high, (wrong, draws)
+
+
+def test_the_position_shares_are_those_of_the_matrix(tmp_path):
+    run = lj.judge(f"planted:position=0.8,0,0,0,0.3;{NOISE}", items(), rubric="helpfulness", out=tmp_path / "r")
+    np.testing.assert_allclose(position.shares(run).mean(axis=0), lj.position_distribution(run), atol=1e-12)
+
+
+def test_a_restatement_that_is_too_short_is_skipped_and_counted():
+    three = items(3, longer=False)
+    texts = {three[0].id: three[0].fields["response"] * 2, three[1].id: "short"}
+
+    def generate(prompts):
+        assert all(prompt.endswith(verbosity.RESTATE) for prompt in prompts)
+        return [texts.get(three[n].id, "x" * 10_000) for n in range(len(prompts))]
+
+    made = verbosity.Verbosity().variants(three, generate)
+    assert [item.id for item in made["pairs"].items] == ["i0", "i2"]
+    assert made["pairs"].items[0].fields["response_2"] == texts["i0"]
+    (reason,) = made["pairs"].skipped.values()
+    assert reason.startswith("restated only 0.")
+    assert [item.fields["response"] for item in made["longer"].items] == [texts["i0"], "x" * 10_000]
+    nobody = verbosity.Verbosity().variants(three, None)
+    assert not nobody["pairs"].items
+    assert len(nobody["pairs"].skipped) == 3
+
+
+def test_the_slope_is_that_of_least_squares():
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 60))
+    y = 2 * x - z + rng.normal(0, 0.1, 60)
+    found = slope(y, [x, z], [str(n) for n in range(60)])
+    assert found.value == pytest.approx(np.linalg.lstsq(np.column_stack([x, z, np.ones(60)]), y, rcond=None)[0][0])
+    assert found.low < 2 < found.high
+    assert slope(y, [x, x], ["a"] * 60).value is None
+
+
+def test_the_smallest_effect_is_found_with_power_four_fifths():
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 1, 40)
+    made = measured("x", "points", values, items(40))
+    size = made.detectable
+    draws = rng.normal(size, values.std(ddof=1), (4000, 40))
+    power = (stats.ttest_1samp(draws, 0, axis=1).pvalue < 0.05).mean()
+    assert 0.76 < power < 0.84
+    assert detectable(Estimate(1.0, None, None, 1, 1)) is None
+
+
+def effect_of(value, low, high, noise=None, unit="share", main=True):
+    test = TTest(1.0, 9.0, 0.5)
+    return {
+        "name": "e", "unit": unit, "noise": noise, "detectable": 0.1, "main": main,
+        "estimate": {"value": value, "low": low, "high": high, "of": 9, "clusters": 9, "note": "few", "test": test},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((0.3, 0.1, 0.5), "found"),
+        ((-0.3, -0.5, -0.1), "found"),
+        ((0.3, 0.1, 0.5, 0.3), "within what the noise floor could do"),
+        ((0.1, -0.1, 0.3), "not found; at most 0.3 either way"),
+        ((0.1, None, None), "no interval: few"),
+        ((None, None, None), "no number: few"),
+    ],
+)
+def test_what_an_effect_allows_to_say(numbers, text):
+    assert verdict(effect_of(*numbers)) == text
+
+
+def test_thresholds():
+    effects_ = [
+        effect_of(-0.3, -0.4, -0.2),
+        effect_of(0.9, 0.8, 1, unit="score points"),
+        effect_of(9, 8, 10, main=False),
+    ]
+    made = {"probes": [{"probe": "position", "effects": effects_}], "not_tested": {"labels": "not run"}}
+    assert len(crossed(made, ["position>0.2"])) == 1
+    assert crossed(made, ["position>0.3"]) == []
+    assert len(crossed(made, ["position>=0.3"])) == 1
+    assert len(crossed(made, ["position:points>0.5", "position:share>0.1"])) == 2
+    for rule, part in (
+        ("position", "is not PROBE>NUMBER"),
+        ("labels>1", "was not tested"),
+        ("positon>1", "Did you mean"),
+        ("position:nats>1", "no effect in nats"),
+        ("position:x>1", "unit"),
+    ):
+        with pytest.raises(InputError, match=part):
+            crossed(made, [rule])
+
+
+def test_the_commands_and_the_card(tmp_path, capsys):
+    folder = str(tmp_path / "card")
+    model = f"planted:position=0.8,0,0,0,0.3;formatting=0.5;{NOISE}"
+    args = ["probe", "position", "formatting", "--model", model, "--data", "demo", "--limit", "12", "--out", folder]
+    assert cli.main(args) == 0
+    assert "share of the first position, minus 1/K: found" in capsys.readouterr().out
+    assert cli.main(["card", folder, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [one["probe"] for one in made["probes"]] == ["formatting", "position"]
+    assert made["not_tested"]["verbosity"] == "not run"
+    html = tmp_path / "card.html"
+    assert cli.main(["card", folder, "--out", str(html), "--fail-on", "position>0.01"]) == 4
+    assert "crossed: position" in capsys.readouterr().err
+    assert cli.main(["card", folder, "--fail-on", "position>0.9"]) == 0
+    assert "Bias card of" in html.read_text()
+    assert cli.main(["report", folder, "--out", str(tmp_path / "r.html")]) == 0
+    assert (tmp_path / "r.html").read_text() == html.read_text()
+    assert cli.main(["probe", "positio", "--model", model, "--data", "demo", "--out", folder]) == 2
+    assert cli.main(["probe", "position", "--model", model, "--out", folder]) == 2
+    assert "--data" in capsys.readouterr().err
+    with pytest.raises(RunFolderError, match="holds no probe"):
+        card(tmp_path)
+
+
+TOY = '''
+"""Responses in capitals: does shouting win?"""
+
+from dataclasses import dataclass
+
+from logitjudge.probes import ProbeResult, Variant, difference, replaced
+
+
+@dataclass(frozen=True)
+class Toy:
+    def variants(self, items, generate=None):
+        loud = {item.id: item.fields["response"].upper() for item in items}
+        return {"as it is": Variant(tuple(items)), "loud": Variant(replaced(items, loud))}
+
+    def effect(self, runs):
+        return ProbeResult((difference("score of the capitals, minus the response's", runs["as it is"], runs["loud"]),))
+
+
+probe = Toy
+'''
+
+
+def test_a_probe_is_one_file(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "shouting.py"
+    path.write_text(textwrap.dedent(TOY).lstrip())
+    args = ["--model", "planted:quality_sd=1", "--data", "demo", "--limit", "6", "--out", str(tmp_path / "card")]
+    assert cli.main(["probe", str(path), *args]) == 0
+    capsys.readouterr()
+    place = tmp_path / "probes"
+    place.mkdir()
+    import logitjudge.probes as package
+
+    (place / "shouting.py").write_text(path.read_text())
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(place)])
+    shipped = registry._shipped
+    monkeypatch.setattr(
+        registry, "_shipped", lambda kind: [*shipped(kind), *(["shouting"] if kind == "probes" else [])]
+    )
+    assert cli.main(["list", "probes"]) == 0
+    assert "shouting" in capsys.readouterr().out
+    assert cli.main(["probe", "shouting", *args]) == 0
+    assert cli.main(["card", str(tmp_path / "card"), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out.split("next: logitjudge card")[-1].split("\n", 1)[1])
+    assert [one["probe"] for one in made["probes"]] == ["shouting"]
+    assert made["probes"][0]["effects"][0]["estimate"]["value"] == 0
