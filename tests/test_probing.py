@@ -41,7 +41,7 @@ def test_formatting_changes_no_word():
     for item in items(12):
         text = item.fields["response"]
         rich = formatting.formatted(text)
-        assert formatting.plain(rich).replace("Answer ", "", 1).split() == text.split()
+        assert formatting.plain(rich).removeprefix("Answer").split() == text.split()
         assert rich.startswith("## Answer\n\n- **Word")
     marked = "# Title\n\n- one **two**\n- three\n\n1. four `five`"
     assert formatting.plain(marked) == "Title\n\none two three\n\nfour five"
