@@ -424,6 +424,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
 def draw(name: str, runs: Sequence[Run], names: Sequence[str], **options: Any) -> Figure:
     """One of `FIGURES`. Raises `InputError` where it is of one run, and several are given."""
     import matplotlib as mpl
+    from matplotlib import pyplot as plt  # noqa: F401  (imported within rc_context it would make a notebook's figures stay away)
 
     with mpl.rc_context(STYLE):
         if name == "positions":
