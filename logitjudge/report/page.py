@@ -139,7 +139,8 @@ def _warnings(run: Run, made: Json) -> list[str]:
     if made["finished"] is None:
         found.append("The run is unfinished: these are the items whose readings are all there.")
     if made["refused"]:
-        found.append(f"{made['refused']} items were refused and are not in any number.")
+        were = "item was refused and is" if made["refused"] == 1 else "items were refused and are"
+        found.append(f"{made['refused']} {were} not in any number.")
     if made["clusters"] < FEW:
         found.append(f"There are only {made['clusters']} clusters: intervals hold less than they say below {FEW}.")
     if not made["balanced"]:
@@ -160,7 +161,7 @@ def _warnings(run: Run, made: Json) -> list[str]:
 
 def _items(run: Run) -> list[Json]:
     """Items with their probabilities under each ordering, by swing."""
-    probs, scores = run.probs(), run.scores.tolist()
+    probs, masses, scores = run.probs(), run.mass, run.scores.tolist()
     expected = probs @ run.scores  # (I, O)
     swing = expected.max(axis=1) - expected.min(axis=1)
     made = []
@@ -171,7 +172,7 @@ def _items(run: Run) -> list[Json]:
                 "ordering": list(run.orderings[o].values(scores)),
                 "probs": [round(float(q), 4) for q in probs[i, o]],
                 "expected": round(float(expected[i, o]), 4),
-                "mass": round(float(run.mass[i, o]), 4),
+                "mass": round(float(masses[i, o]), 4),
             }
             for o in shown
         ]
