@@ -90,6 +90,12 @@ def test_a_long_name_keeps_both_ends():
     assert len(plots._short("x" * 99)) == 24
 
 
+def test_a_name_is_no_formula(tmp_path):
+    figure = plots.draw("positions", [planted(), planted()], [r"$\frac$", "$x$ 2"])
+    plots.save(figure, tmp_path / "p.png")
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [r"\$\frac\$", r"\$x\$ 2"]
+
+
 @pytest.mark.parametrize("count", [1, 8])
 def test_positions_of_several_runs(count, tmp_path):
     runs = [planted(seed=seed) for seed in range(count)]
