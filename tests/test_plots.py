@@ -13,7 +13,7 @@ from logitjudge.orderings import parse
 from logitjudge.report import plots
 
 mpl.use("agg")
-ONE = [name for name in plots.FIGURES if name != "positions"]
+ONE = [name for name in plots.FIGURES if name not in ("positions", "pairs")]
 
 
 def planted(levels=5, design="balanced", count=24, seed=0):
@@ -90,6 +90,12 @@ def test_a_long_name_keeps_both_ends():
     assert len(plots._short("x" * 99)) == 24
 
 
+def test_a_name_is_no_formula(tmp_path):
+    figure = plots.draw("positions", [planted(), planted()], [r"$\frac$", "$x$ 2"])
+    plots.save(figure, tmp_path / "p.png")
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [r"\$\frac\$", r"\$x\$ 2"]
+
+
 @pytest.mark.parametrize("count", [1, 8])
 def test_positions_of_several_runs(count, tmp_path):
     runs = [planted(seed=seed) for seed in range(count)]
@@ -129,6 +135,23 @@ def test_each_ordering_stands_at_its_mean_score_and_correlation():
     np.testing.assert_allclose(dots.get_ydata(), wanted)
     assert identity.get_xdata() == pytest.approx([expected[:, 0].mean()])
     assert average.get_ydata() == pytest.approx([np.corrcoef(expected.mean(axis=1), run.ratings)[0, 1]])
+
+
+def test_each_pair_stands_at_its_content_and_position(tmp_path):
+    rows = [{"id": f"p{n}", "instruction": "q", "response_1": "x" * (n + 1), "response_2": "x" * 9} for n in range(20)]
+    run = lj.pairwise("planted:slot=0.5;length=0.6;quality_sd=0", rows, out=tmp_path / "r")
+    figure = plots.draw("pairs", [run], ["one"])
+    all_inside(figure)
+    same, changed = figure.axes[0].lines[:2]
+    content = 0.6 * np.log((np.arange(20) + 1) / 9)
+    flipped = np.abs(content) < 0.5
+    np.testing.assert_allclose(changed.get_xdata(), content[flipped], atol=1e-12)
+    np.testing.assert_allclose(same.get_xdata(), content[~flipped], atol=1e-12)
+    np.testing.assert_allclose(changed.get_ydata(), 0.5)
+    with pytest.raises(InputError, match="pairwise"):
+        plots.draw("pairs", [planted()], ["one"])
+    with pytest.raises(InputError, match="pairwise run"):
+        plots.draw("positions", [run], ["one"])
 
 
 def test_a_box_holds_what_a_method_changes():

@@ -134,7 +134,7 @@ def _people(made: Json, people: Json) -> list[str]:
 
 def _items(run: Run) -> list[Json]:
     """Items with their probabilities under each ordering, by swing."""
-    probs, scores = run.probs(), run.scores.tolist()
+    probs, masses, scores = run.probs(), run.mass, run.scores.tolist()
     expected = probs @ run.scores  # (I, O)
     swing = expected.max(axis=1) - expected.min(axis=1)
     made = []
@@ -145,7 +145,7 @@ def _items(run: Run) -> list[Json]:
                 "ordering": list(run.orderings[o].values(scores)),
                 "probs": [round(float(q), 4) for q in probs[i, o]],
                 "expected": round(float(expected[i, o]), 4),
-                "mass": round(float(run.mass[i, o]), 4),
+                "mass": round(float(masses[i, o]), 4),
             }
             for o in shown
         ]

@@ -72,7 +72,8 @@ def _figure(ax: Axes) -> Figure:
 
 def _short(name: str) -> str:
     """A name with its middle left out where it is long: names of models often differ at their ends."""
-    return name if len(name) <= LONG else f"{name[: LONG // 2]}…{name[1 - LONG // 2 :]}"
+    short = name if len(name) <= LONG else f"{name[: LONG // 2]}…{name[1 - LONG // 2 :]}"
+    return short.replace("$", r"\$")  # no formula
 
 
 def _whole(ax: Axes) -> None:
@@ -309,7 +310,7 @@ def people(
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     ax.set_yticks(range(len(rows)), methods)
     ax.set_ylim(len(rows) - 0.5, -1)
-    ax.set_xlabel(f"Pearson correlation with {rows[0].target}")
+    ax.set_xlabel(f"Pearson correlation with {_short(rows[0].target)}")
     return _figure(ax)
 
 

@@ -16,7 +16,8 @@ def warnings(made: Json) -> list[str]:
     if made["finished"] is None:
         found.append("The run is unfinished: these are the items whose readings are all there.")
     if made["refused"]:
-        found.append(f"{made['refused']} items were refused and are not in any number.")
+        were = "item was refused and is" if made["refused"] == 1 else "items were refused and are"
+        found.append(f"{made['refused']} {were} not in any number.")
     if made["clusters"] < FEW:
         found.append(f"There are only {made['clusters']} clusters: intervals hold less than they say below {FEW}.")
     if made["kind"] != "pairwise" and not made["balanced"]:
