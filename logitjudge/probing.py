@@ -13,7 +13,7 @@ from logitjudge.core import Item, ItemSet, Message, Rubric
 from logitjudge.errors import InputError, NotObserved, RunFolderError
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
-from logitjudge.probes import Generate, Probe, ProbeResult, Variant
+from logitjudge.probes import Generate, Probe, ProbeResult, Staged, Variant
 from logitjudge.run import Run
 from logitjudge.study import items_of
 
@@ -79,12 +79,16 @@ def run_probe(
     itemset = None if data is None else items_of(data, limit, seed)
     if itemset is None and not own:
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
-    variants = probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options))
-    runs = {
-        key: _judged(model, variant, itemset, folder / _folder(key), rubric, orderings, {"seed": seed, **options})
-        for key, variant in variants.items()
-        if variant.items
-    }
+    variants: dict[str, Variant] = {}
+    runs: dict[str, Run] = {}
+    more = probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options))
+    while more:
+        variants |= more
+        for key, variant in more.items():
+            if variant.items:
+                place = folder / _folder(key)
+                runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
+        more = probe.then(runs) if isinstance(probe, Staged) else {}
     made = _result(name, str(model), probe, variants, runs)
     store.write_json(folder / RESULT, made)
     return made

@@ -188,6 +188,7 @@ def render(template: Template, item: Item, rubric: Rubric, ordering: Ordering) -
     system = [Message("system", template.system)] if template.system else []
     options = tuple(rubric.levels[k].option for k in ordering.option_of)
     prefill = "" if template.verdict == "think" else template.prefill  # there it stands behind the thoughts
+    prefill = template.text(prefill, **{**item.fields, **own}) if "{" in prefill else prefill
     return Prompt((*system, Message("user", body)), prefill, options, template.close)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import stats
@@ -101,6 +101,14 @@ class Probe(Protocol):
 
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
         """What the runs of the variants, by name, say. A variant without items has no run."""
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A probe whose later variants hang on what the earlier ones said."""
+
+    def then(self, runs: Mapping[str, Run]) -> Mapping[str, Variant]:
+        """What is to be judged next, given the runs so far; empty at the end."""
 
 
 def measured(
