@@ -106,7 +106,7 @@ def test_help_lists_every_command_in_full(call):
     done = call("--help")
     shown = done.out.partition("Commands:")[2]
     assert done.code == 0
-    assert [line.split()[0] for line in shown.splitlines() if line.strip()][:3] == ["demo", "run", "show"]
+    assert [line.split()[0] for line in shown.splitlines() if line.strip()][:4] == ["demo", "run", "pairwise", "show"]
     assert {"select", "prompts", "list", "export"} <= set(shown.split())
     assert "..." not in shown
     assert call().out == done.out
