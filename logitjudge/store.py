@@ -27,6 +27,17 @@ SCHEMA_VERSION = 1
 STARTING = (
     ".logitjudge-starting"  # while a run starts or is removed: without run.json, only then are the other files ours
 )
+NEEDED = (
+    "kind",
+    "finished",
+    "scores",
+    "orderings",
+    "sessions",
+    "identity",
+    "verdict",
+    "readings",
+    "batches",
+)  # of run.json
 OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces"}
 
 
@@ -126,6 +137,8 @@ def header(folder: Path) -> dict[str, Any] | None:
     try:
         made = json.loads(path.read_text(encoding="utf-8"))
         version = made["schema_version"]
+        for key in NEEDED if version == SCHEMA_VERSION else ():
+            made[key]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(
             f"{path} cannot be read as a run: {type(error).__name__}: {error}. Restore it, or use --overwrite."

@@ -1,7 +1,11 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # timing has no place in tests: the machine may be busy
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

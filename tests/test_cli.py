@@ -106,7 +106,7 @@ def test_help_lists_every_command_in_full(call):
     done = call("--help")
     shown = done.out.partition("Commands:")[2]
     assert done.code == 0
-    assert [line.split()[0] for line in shown.splitlines() if line.strip()][:3] == ["demo", "run", "show"]
+    assert [line.split()[0] for line in shown.splitlines() if line.strip()][:4] == ["demo", "run", "pairwise", "show"]
     assert {"select", "prompts", "list", "export"} <= set(shown.split())
     assert "..." not in shown
     assert call().out == done.out
@@ -704,7 +704,7 @@ def test_select_prints_what_a_choice_can_change(call, run_folder):
         assert f"{getattr(spread, name):.3f}" in shown
     for end in (spread.cheapest, spread.dearest):
         assert ",".join(map(str, end.values)) in shown
-    assert f"{spread.dearest.cost - spread.cheapest.cost:.3f} more than the cheapest" in " ".join(shown.split())
+    assert f"Here it is {spread.dearest.cost - spread.cheapest.cost:.3f} more" in " ".join(shown.split())
     assert "no single ordering stands out" in " ".join(shown.split())
     assert "significan" not in shown
 
@@ -1047,3 +1047,14 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     assert "10/10" in shown
     assert "items/s" in shown
     assert "prompts/s" in shown
+
+
+def test_the_largest_bias_cost_is_k_minus_1(call, run_folder):
+    shown = call("show", run_folder()).out
+    levels = len(lj.load_run(run_folder()).scores)
+    assert f"at most {levels - 1})" in shown
+    extreme = lj.bias_cost(
+        lj.score_position_matrix(lj.load_run(run_folder("planted:first=0.999999;quality_sd=0"))), "1,2,3,4,5"
+    )
+    # a judge that always takes the first position is off by 1 - 1/K there, and by 1/K at each other
+    assert extreme == pytest.approx(2 * (1 - 1 / levels), abs=1e-4)

@@ -100,6 +100,18 @@ def test_an_effect_is_the_t_test_of_cluster_means():
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
 
 
+def test_an_effect_of_clusters_of_several_sizes_by_hand():
+    """Clusters (1, 3), (2), (6): mean 3, sums of residuals -2, -1, 3; sizes 2, 1, 1 are worth 16/6 clusters.
+
+    The variance is (4 + 1 + 9) / (1 - 6/16) / 16.
+    """
+    found = effect(np.array([1.0, 3.0, 2.0, 6.0]), np.array([0, 0, 1, 2]))
+    error = np.sqrt(14 / (10 / 16)) / 4
+    assert (found.value, found.test.statistic) == pytest.approx((3, 3 / error))
+    assert found.test.degrees == pytest.approx(16 / 6 - 1)
+    assert found.high == pytest.approx(3 + error * stats.t.ppf(0.975, 16 / 6 - 1))
+
+
 def test_an_effect_rejects_as_often_as_it_says():
     rng = np.random.default_rng(2)
     clusters = np.repeat(np.arange(30), np.tile([1, 2, 3], 10))

@@ -170,6 +170,13 @@ def test_two_by_two():
     assert {"slot", "letter", "rest"} < set(found.to_frame().columns)
 
 
+def test_two_by_two_averages_probabilities_not_their_logs():
+    case = CASE["averaged"]
+    found = pairs(run_of_probs(case["probs"], crossed=True))
+    np.testing.assert_allclose(found.probs, case["mean"], atol=1e-12)
+    assert found.verdict.tolist() == case["verdict"]
+
+
 @pytest.mark.parametrize("tie", [None, 0.3])
 def test_two_by_two_tells_slot_and_letter_apart(tie):
     rng = np.random.default_rng(0)

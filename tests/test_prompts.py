@@ -130,11 +130,14 @@ def test_the_top_score_of_the_reference_is_not_the_last_line():
     assert "###Reference Answer (Score 5):" in printed(prompts.load("prometheus"), ordering=reverse(FIVE))
 
 
+OTHER_FIELDS = {"criteria": "- clarity", "first": "one", "second": "two", "letter": "A"}
+
+
 @pytest.mark.parametrize("name", prompts.names())
 @pytest.mark.parametrize("item", [ITEM, WITHOUT], ids=["with reference", "without"])
 @pytest.mark.parametrize("rubric", [FIVE, VERBAL, rubrics.load("likert_0_10")], ids=["5", "verbal", "0-10"])
 def test_every_shipped_template_passes_its_own_check(name, item, rubric):
-    check(prompts.load(name), item, rubric)
+    check(prompts.load(name), replace(item, fields={**item.fields, **OTHER_FIELDS}), rubric)
 
 
 # --- text is printed as it is --------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ def _matrix_row(values: Sequence[float | None], row: Json) -> list[str]:
 
 
 def _costs(console: Console, numbers: Json, levels: int) -> None:
-    title(console, f"Bias Cost of the run's orderings (0: positions do not matter; at most {2 * (levels - 1)})")
+    title(console, f"Bias Cost of the run's orderings (0: positions do not matter; at most {levels - 1})")
     costs, note = _listed(numbers["bias_cost"])
     partial = any(row["hard_partial"] is not None for row in costs)
     names = [*_there(numbers), *(["hard_partial"] if partial else [])]
@@ -255,9 +255,10 @@ def print_spread(console: Console, spread: Json, levels: int) -> None:
     table(console, ["", "ordering", "cost"], rows, left=2)
     say(
         console,
-        "additive: what a judge with the same position distribution, and no more, charges for every ordering. "
-        f"Here the dearest ordering costs {number(high['cost'] - low['cost'])} more than the cheapest; where that is close to "
-        "an additive judge's 0, no single ordering stands out: average over orderings.",
+        f"additive: a judge with the same position distribution, and no more, charges {number(spread['additive'])} for every "
+        "ordering, so that its dearest costs 0 more than its cheapest. "
+        f"Here it is {number(high['cost'] - low['cost'])} more; where that is close to 0, no single ordering stands out: average over "
+        "orderings.",
     )
 
 

@@ -40,7 +40,7 @@ def calibrate(
     as_json: _console.AsJson = False,
     partial: _console.Partial = False,
 ) -> None:
-    """Compare judges of pairs with people: agreement, false wins, and a threshold for automatic use.
+    """Compare judges of pairs with people.
 
     Accuracy and kappa with intervals, swap disagreement, errors by group; the least |content| above which verdicts are as accurate as
     --target, judged on held-out pairs; what the set is made of, and which kinds of pairs it lacks; of several judges, how far their

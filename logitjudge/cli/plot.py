@@ -53,6 +53,6 @@ def plot(
         else {}
     )
     runs = [load_run(folder, partial=partial) for folder in folders]
-    figure = plots.draw(name, runs, [Path(folder).name for folder in folders], **options)
+    figure = plots.draw(name, runs, _console.run_names(folders), **options)
     plots.save(figure, Path(out))
     typer.echo(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,7 +64,7 @@ def select(
     ]
     _tables.table(console, ["rank", "ordering", "cost", "like the cheapest", "below the mean"], cells, left=2)
     _tables.print_spread(console, spread(matrix) or {}, len(matrix.scores))
-    _verdict(console, found)
+    _verdict(console, found, len(run.orderings), math.factorial(len(run.scores)))
     _held_out(console, run)
     if probes:
         _probes(console, run)
@@ -79,21 +80,25 @@ def _mark(value: bool | None) -> str:
     return _console.ABSENT if value is None else "yes" if value else "no"
 
 
-def _verdict(console: Console, found: Selection) -> None:
-    sure = f"{_console.plural(found.clusters, 'cluster')}, {found.draws} resamples, 95 % for all together"
+def _verdict(console: Console, found: Selection, read: int, every: int) -> None:
+    from logitjudge.measures import intervals
+
+    few = f"; {note}" if (note := intervals.few(found.clusters)) else ""
+    sure = f"{_console.plural(found.clusters, 'cluster')}, {found.draws} resamples, 95 % for all together{few}"
     _tables.title(console, "What can be told")
     if found.average:
         _tables.say(console, f"No ordering is distinguishably better: average. ({found.reason}; {sure}.)")
         return
     _tables.say(
         console,
-        f"{found.reason} ({sure}); {int(found.better.sum())} are surely cheaper than the mean over all orderings, "
-        f"{found.mean:.4f}. These hold for the orderings that were read: ten are not all.",
+        f"{found.reason} ({sure}); surely cheaper than the mean over all orderings, {found.mean:.4f}: {int(found.better.sum())}."
+        + ("" if read == every else f" These hold for the orderings that were read: {read} of {every:,}."),
     )
 
 
 def _held_out(console: Console, run: Run) -> None:
     from logitjudge.errors import NotObserved
+    from logitjudge.measures import intervals
     from logitjudge.measures.selection import held_out
 
     try:
@@ -102,10 +107,14 @@ def _held_out(console: Console, run: Run) -> None:
         _tables.say(console, f"Nothing can be held out: {error}")
         return
     values = _console.ordering(found.ordering.values(run.scores.tolist()))
+    if found.ordering.shown == tuple(range(len(run.scores))):
+        _tables.say(console, f"Held out: half of the clusters choose the scores in their order, {values}.")
+        return
+    few = f"; {note}" if (note := intervals.few(found.clusters)) else ""
     _tables.say(
         console,
         f"Held out: half of the clusters choose {values}; on the others it costs {found.saving:.4f} less than the scores in their order "
-        f"(95 % interval {found.low:.4f} to {found.high:.4f}, {_console.plural(found.clusters, 'cluster')}).",
+        f"(95 % interval {found.low:.4f} to {found.high:.4f}, {_console.plural(found.clusters, 'cluster')}{few}).",
     )
 
 

@@ -24,6 +24,7 @@ from logitjudge.measures.uncertainty import Resampled
 ROUNDING = 1e-12  # a variance of shares below is none
 MARGIN = 0.05  # of equivalence: a share this close to 1/K counts as the same
 MOST = 1_000_000  # clusters
+CONSTANT = "no test: all clusters are off 1/K in the same way, without variance"
 DEGENERATE = "degenerate: the clusters do not vary"
 
 
@@ -41,7 +42,7 @@ class PositionTest:
         F = T^2 (C - r) / (r (C - 1)) and its degrees of freedom (r, C - r), r = K - 1 unless some shares do not vary; C is what the
         clusters are worth where their sizes differ.
     p
-        None where there is no test, 1 without variance; `note` says why.
+        None where there is no test, 1 where all clusters are at 1/K without variance; `note` says why.
     """
 
     null: str
@@ -58,7 +59,7 @@ def position_test(made: Resampled) -> PositionTest:
     Where clusters differ in size, C is what they are worth (`Resampled.worth`), and variances are widened: with the plain C, 13 % of
     unbiased judges were rejected at 20 clusters of 1, 2, 3 ... items.
     The K shares sum to 1, so one of the K directions never varies. Others that do not vary (two positions that no winner ever
-    stands at) are left out, and the note says how many: no variance is no evidence, in either direction.
+    stands at) are left out, and the note says how many; where the mean is off 1/K in one of them there is no test.
     """
     levels, worth = made.shares.shape[1], made.worth
     null = f"the mean over items of the share at each position is 1/{levels}"
@@ -69,8 +70,11 @@ def position_test(made: Resampled) -> PositionTest:
     variance, directions = np.linalg.eigh(made.widening * np.cov(made.shares.T, ddof=1))
     varies = variance > ROUNDING
     rank = int(varies.sum())
-    if rank == 0:
+    if rank == 0 and (np.abs(mean) <= ROUNDING**0.5).all():
         return PositionTest(null, None, None, None, 1.0, DEGENERATE)
+    stuck = directions[:, ~varies].T @ mean
+    if (np.abs(stuck) > ROUNDING**0.5).any():
+        return PositionTest(null, None, None, None, None, CONSTANT)
     statistic = float(made.clusters * ((mean @ directions[:, varies]) ** 2 / variance[varies]).sum())
     f = statistic * (worth - rank) / (rank * (worth - 1))
     left = f"{levels - 1 - rank} of {levels - 1} directions do not vary and are left out" if rank < levels - 1 else ""

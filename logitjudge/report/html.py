@@ -161,7 +161,10 @@ def _listed(one: Json, texts: dict[str, int]) -> Json:
     for item in one["items"]:
         text = texts.setdefault(json.dumps(item["fields"]), len(texts))
         rows = [_row(row, orderings) for row in item["orderings"]]
-        kept = {name: item[name] for name in ("id", "cluster", "groups", "rating", "swing", "mean")}
+        kept = {name: item[name] for name in ("id", "cluster", "rating", "swing", "mean")}
+        kept["groups"] = {
+            name: None if value is None else str(value) for name, value in item["groups"].items()
+        }  # exact in JS, too
         items.append({**kept, "about": item.get("about", {}), "text": text, "rows": rows})
     scores, of_pairs = one["summary"]["scores"], one["summary"]["kind"] == "pairwise"
     return {

@@ -67,10 +67,10 @@ def _bias(made: Json, found: Json, kind: str) -> list[str]:
             f"Whether that is chance cannot be tested ({test.get('note') or found.get('reason', 'no test')}).",
         ]
     surely = "That is not chance" if test["p"] < 0.05 else "That may be chance"
-    return [
-        text,
-        f"{surely} (test of all positions together, p {'< 0.001' if test['p'] < 0.001 else '= ' + format(test['p'], '.3f')}).",
-    ]
+    p = "< 0.001" if test["p"] < 0.001 else f"= {test['p']:.3f}"
+    noise = ", but the noise floor of the readings alone could explain it" if test.get("within_noise") else ""
+    note = f"; {test['note']}" if test["note"] else ""
+    return [text, f"{surely}{noise} (test of all positions together, p {p}{note})."]
 
 
 def _ordering(recommended: Json) -> list[str]:
@@ -79,8 +79,11 @@ def _ordering(recommended: Json) -> list[str]:
         return [f"No ordering can be recommended: {recommended['reason']}"]
     many = f"Average over these {recommended['orderings']} orderings"
     found = recommended["held_out"]
-    if recommended["ordering"] is None:
+    if recommended["average"]:
         return [f"{many}: no single ordering is distinguishably better."]
+    if recommended["ordering"] is None:
+        return [f"{many}: some ordering is below the mean over all, but the one that half of the items chose is not surely cheaper "
+                "on the others than the scores in their order."]  # fmt: skip
     best = ",".join(map(str, recommended["ordering"]))
     return [
         f"{many}; where only one can be read, use {best}: chosen on half of the items, on the other half its Bias Cost is "
@@ -110,7 +113,9 @@ def recommendation(run: Run) -> Json:
     except InputError as error:
         return made | {"reason": str(error)}
     values = list(judged.ordering.values(run.scores.tolist()))
-    use = judged.better and not found.average
+    use = (
+        judged.better and not found.average and judged.low < judged.high
+    )  # an interval without width is of items that do not vary
     held = {
         "ordering": values,
         "saving": judged.saving,
@@ -128,8 +133,12 @@ def _people(made: Json, people: Json) -> list[str]:
     row = rows[0]
     between = "" if row["low"] is None else f" (95 % interval {row['low']:.2f} to {row['high']:.2f})"
     ceiling = (people.get("reliability") or {}).get("ceiling")
-    most = "" if ceiling is None else f"; the raters allow {ceiling:.2f} at most"
-    return [f"Its scores ({row['method']}) correlate with {row['target']} by {row['value']:.2f}{between}{most}."]
+    most = "" if ceiling is None else f"; the raters' own agreement allows about {ceiling:.2f}"
+    of = f"over {row['items']} rated items in {row['clusters']} clusters"
+    note = f" Note: {row['note']}." if row["note"] else ""
+    return [
+        f"Its scores ({row['method']}) correlate with {row['target']} by {row['value']:.2f}{between} {of}{most}.{note}"
+    ]
 
 
 def _items(run: Run) -> list[Json]:

@@ -72,6 +72,7 @@ def _figure(ax: Axes) -> Figure:
 
 def _short(name: str) -> str:
     """A name with its middle left out where it is long: names of models often differ at their ends."""
+    name = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
     short = name if len(name) <= LONG else f"{name[: LONG // 2]}…{name[1 - LONG // 2 :]}"
     return short.replace("$", r"\$")  # no formula
 
@@ -120,13 +121,11 @@ def matrix(run: Run, *, estimator: Estimator = "soft", ax: Axes | None = None) -
 
 
 def _surely_off(run: Run, estimator: Estimator, levels: int) -> BoolArray:
-    """(K, P) whether a cell's interval leaves 1/K out; nowhere without intervals."""
+    """(K, P) whether a cell varies and its interval leaves 1/K out; nowhere without intervals."""
     try:
-        found = uncertainty.matrix_intervals(uncertainty.resampled(run, estimator))
+        return uncertainty.matrix_intervals(uncertainty.resampled(run, estimator)).off
     except NotObserved:
         return np.zeros((levels, levels), np.bool_)
-    with np.errstate(invalid="ignore"):
-        return (found.low > 1 / levels) | (found.high < 1 / levels)
 
 
 def positions(
@@ -138,6 +137,7 @@ def positions(
     """
     ax = _axes(ax)
     levels = len(runs[0].scores)
+    drawn = []
     for n, (run, name) in enumerate(zip(runs, names, strict=True)):
         if len(run.scores) != levels:
             raise InputError(
@@ -145,15 +145,16 @@ def positions(
             )
         share = 100 * score_position_matrix(run, estimator).position_distribution()
         place = np.arange(1, levels + 1) + 0.04 * (n - (len(runs) - 1) / 2)
-        look: Any = {"color": COLOURS[n % 8], "marker": MARKERS[n % 8], "ls": DASHES[n // 8 % 4], "label": _short(name)}
-        ax.errorbar(place, share, yerr=_half(run, estimator, share), capsize=1.5, elinewidth=0.7, **look)
+        look: Any = {"color": COLOURS[n % 8], "marker": MARKERS[n % 8], "ls": DASHES[n // 8 % 4]}
+        bars = ax.errorbar(place, share, yerr=_half(run, estimator, share), capsize=1.5, elinewidth=0.7, **look)
+        drawn.append(bars)
     ax.axhline(100 / levels, color="0.6", lw=0.8, zorder=0)
     ax.set_xticks(range(1, levels + 1))
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position")
     ax.set_ylabel("share of picks, %")
-    if len(runs) > 1:
-        ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
+    if len(runs) > 1:  # given, because a label that begins with "_" would be left out
+        ax.legend(drawn, [_short(name) for name in names], ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
     return _figure(ax)
 
 

@@ -169,7 +169,11 @@ def _tests(found: Json, levels: int) -> list[str]:
     else:
         degrees = ", ".join(format(number, ".4g") for number in test["degrees"])
         made = [f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p {_p(test['p'])}{note}."]
-    if equal["p"] is not None:
+    if equal["p"] is not None and equal["p"] > 0.05 and equal["note"]:
+        made.append(
+            f"Whether all shares are within {100 * equal['margin']:g} points cannot be tested: {equal['note']}."
+        )
+    elif equal["p"] is not None:
         inside = "are" if equal["p"] <= 0.05 else "cannot be said to be"
         made.append(
             f"All shares {inside} within {100 * equal['margin']:g} points of {100 / levels:.1f} % (two one-sided tests, "

@@ -61,7 +61,12 @@ def _tests(console: Console, found: Json, levels: int) -> None:
         degrees = ", ".join(f"{number:.4g}" for number in test["degrees"])
         more = f" ({test['note']})" if test["note"] else ""
         say(console, f"Null: {test['null']}. Hotelling F({degrees}) = {test['f']:.3g}, p {_p(test['p'])}{more}.")
-    if equal["p"] is not None:
+    if equal["p"] is not None and equal["p"] > 0.05 and equal["note"]:
+        say(
+            console,
+            f"Whether all shares are within {100 * equal['margin']:g} points cannot be tested: {equal['note']}.",
+        )
+    elif equal["p"] is not None:
         inside = "are" if equal["p"] <= 0.05 else "cannot be said to be"
         say(
             console,
