@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,11 @@ def make(spec: str) -> tuple[str, Probe, bool]:
             f"probe {spec}: it has no 'probe', a dataclass with variants(items, generate) and effect(runs). Define one."
         )
     return path.stem, made(), bool(getattr(module, "OWN", False))
+
+
+def has_items(spec: str) -> bool:
+    """Whether a probe has items of its own."""
+    return make(spec)[2]
 
 
 def run_probe(
@@ -81,15 +86,22 @@ def run_probe(
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
     variants: dict[str, Variant] = {}
     runs: dict[str, Run] = {}
-    more = probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options))
-    while more:
-        variants |= more
+
+    def read(more: Mapping[str, Variant]) -> None:
+        variants.update(more)
         for key, variant in more.items():
             if variant.items:
                 place = folder / _folder(key)
                 runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
-        more = probe.then(runs) if isinstance(probe, Staged) else {}
-    made = _result(name, str(model), probe, variants, runs)
+
+    def found() -> ProbeResult:
+        read(probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options)))
+        while isinstance(probe, Staged) and (more := probe.then(runs)):
+            read(more)
+        return probe.effect(runs)
+
+    with models.kept():
+        made = _result(name, str(model), probe, variants, runs, found)
     store.write_json(folder / RESULT, made)
     return made
 
@@ -122,15 +134,24 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _result(name: str, model: str, probe: Probe, variants: Mapping[str, Variant], runs: Mapping[str, Run]) -> Json:
-    """What is written down of a probe."""
+def _result(
+    name: str,
+    model: str,
+    probe: Probe,
+    variants: Mapping[str, Variant],
+    runs: Mapping[str, Run],
+    effect: Callable[[], ProbeResult],
+) -> Json:
+    """What is written down of a probe; without a number where nothing was left to judge, with the reason."""
+    found, reason = ProbeResult(()), ""
     try:
-        found, reason = probe.effect(runs), ""
-    except (NotObserved, KeyError) as error:
-        found, reason = (
-            ProbeResult(()),
-            f"nothing was left to judge ({error})" if isinstance(error, KeyError) else str(error),
-        )
+        found = effect()
+    except NotObserved as error:
+        reason = str(error)
+    except KeyError as error:  # a variant has no run
+        if error.args[0] not in variants or error.args[0] in runs:
+            raise
+        reason = f"nothing was left to judge as {error}"
     skipped: dict[str, list[str]] = {}
     for variant in variants.values():
         for item, why in variant.skipped.items():

@@ -28,7 +28,11 @@ def probe(
     ],
     data: Annotated[
         str | None,
-        typer.Option("--data", metavar="D", help="Items with responses; probes with items of their own need none."),
+        typer.Option(
+            "--data",
+            metavar="D",
+            help="Items with responses. Not for probes with their own, under 'all'.",
+        ),
     ] = None,
     writer: Annotated[
         str | None,
@@ -61,9 +65,9 @@ def probe(
     Judges variants of the items that differ in one thing, in both orders and under all orderings, and prints the effect with its
     interval, the smallest effect that these items could show, and what the noise floor could do. 'card DIR' shows all probes of a judge.
     """
-    from logitjudge import registry
+    from logitjudge import models, registry
     from logitjudge.cli._sections import card as tables
-    from logitjudge.probing import run_probe
+    from logitjudge.probing import has_items, run_probe
 
     asked = registry.names("probes") if "all" in names else list(dict.fromkeys(names))
     options: dict[str, Any] = dict(
@@ -72,13 +76,15 @@ def probe(
         base_url=base_url, trust_remote_code=trust_remote_code,
     )  # fmt: skip
     made = []
-    for name in asked:
-        _console.note(f"probe {name}")
-        made.append(
-            _judging.judged(
-                model, data, judge=lambda m, d, n=name, **more: run_probe(m, n, d, **more), out=out, **options
+    with models.kept():
+        for name in asked:
+            _console.note(f"probe {name}")
+            given = None if "all" in names and has_items(name) else data
+            made.append(
+                _judging.judged(
+                    model, given, judge=lambda m, d, n=name, **more: run_probe(m, n, d, **more), out=out, **options
+                )
             )
-        )
     if as_json:
         _console.print_json(made)
         return
