@@ -7,10 +7,10 @@ import pytest
 from planted_runs import planted_run, rubric_of, unrated_items
 from scipy import stats
 
-from logitjudge import probing
+from logitjudge import probing, store
 from logitjudge.core import Item, Level, Ordering, Rubric
 from logitjudge.errors import NotObserved
-from logitjudge.probes import labels
+from logitjudge.probes import _rubrics, labels
 from logitjudge.probes._rubrics import changed, named, names, renamed
 from logitjudge.run import Run
 
@@ -175,6 +175,21 @@ def test_a_judge_without_a_bias_has_one_in_a_twentieth_of_the_cases():
     assert all(low <= count <= high for count in wrong.values()), (wrong, low, high)
 
 
+def test_a_preference_for_positions_is_none_for_labels():
+    draws, wrong = 200, {}
+    for seed in range(draws):
+        run = planted_run(
+            f"position=0.8,0,0,0.3;{NOISE};seed={seed}", unrated_items(20), labels.crossed(4), rubric_of(4)
+        )
+        for name, effect in effects(run).items():
+            wrong[name] = wrong.get(name, 0) + (not effect.estimate.low <= 0 <= effect.estimate.high)
+    low, high = stats.binom.ppf([0.0005, 0.9995], draws, 0.05)
+    assert wrong.pop(FIRST) > draws / 2
+    wrong = {name: count for name, count in wrong.items() if "share" not in name}
+    assert len(wrong) == 6
+    assert all(low <= count <= high for count in wrong.values()), (wrong, low, high)
+
+
 def test_a_binding_is_no_preference_and_no_position():
     draws, wrong = 200, {}
     for seed in range(draws):
@@ -187,6 +202,31 @@ def test_a_binding_is_no_preference_and_no_position():
     assert wrong.pop(BINDING) == draws
     wrong = {name: count for name, count in wrong.items() if "always labelled" not in name and "of that" not in name}
     assert all(low <= count <= high for count in wrong.values()), (wrong, low, high)
+
+
+def test_a_planted_binding_is_found_and_fakes_primacy_only_in_a_latin_square():
+    made = effects(planted_run(f"binding=8;{NOISE};seed=1", unrated_items(80), labels.crossed(5)))
+    found = made[BINDING].estimate
+    assert found.low < 8 < found.high
+    assert made[LATIN].estimate.low > 0
+    assert made["of that, through the label and its binding (numbers)"].estimate.low > 0
+    assert made[FIRST].estimate.low < 0 < made[FIRST].estimate.high
+
+
+def test_the_rubric_of_the_whole_probe_is_the_one_that_gets_new_names(tmp_path):
+    items = [Item(f"i{n}", {"instruction": "x", "response": "y"}, rubric_of(3)) for n in range(3)]
+    probing.run_probe("planted:", "labels", items, out=tmp_path, rubric="accuracy")
+    run = store.load_run(tmp_path / "labels" / "letters")
+    rubric = run.rubric_of(run.items[0])
+    assert rubric.name == "accuracy"
+    assert [level.option for level in rubric.levels] == ["A", "B", "C", "D", "E"]
+    assert probing.RUBRIC == _rubrics.DEFAULT
+
+
+def test_a_judge_that_wants_other_answers_is_said(tmp_path):
+    items = [Item(f"i{n}", {"instruction": "x", "response": "y"}) for n in range(3)]
+    made = probing.run_probe("planted:mass=0.2", "labels", items, out=tmp_path)
+    assert "roman: the options have only 20.0% of the probability, so their shares say little." in made["notes"]
 
 
 def test_names_of_scores():

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from logitjudge import rubrics
 from logitjudge.core import Item, Ordering, Rubric
 from logitjudge.probes import Variant, kept
+from logitjudge.run import Run
 
 DEFAULT = "helpfulness"  # of items that have none
 ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 UNORDERED = "QHMXDWJTZFRL"  # neither rising nor falling
+LEAST = 0.5  # of the probability that the options must have, in the mean, for a run to go without a note
+NO_REFERENCE = "No reference answer is shown: a template may print a score beside it."
 Change = Callable[[Rubric], Rubric]
 
 
@@ -80,3 +83,13 @@ def named(items: Sequence[Item], kind: str, orderings: tuple[Ordering, ...] | No
         orderings,
     )
     return replace(made, skipped=skipped)
+
+
+def thin(runs: Mapping[str, Run]) -> tuple[str, ...]:
+    """A note for each run whose judge mostly wanted to answer with none of the options."""
+    shares = {name: float(run.mass.mean()) for name, run in runs.items()}
+    return tuple(
+        f"{name}: the options have only {share:.1%} of the probability, so their shares say little."
+        for name, share in shares.items()
+        if share < LEAST
+    )

@@ -26,7 +26,7 @@ from logitjudge.errors import NotObserved
 from logitjudge.measures import ratios
 from logitjudge.measures.estimates import Estimate
 from logitjudge.probes import ODDS, SHARE, Effect, Generate, ProbeResult, Variant, difference, measured, noise
-from logitjudge.probes._rubrics import named, scores_of
+from logitjudge.probes._rubrics import NO_REFERENCE, named, scores_of, thin
 from logitjudge.run import Run
 
 NUMBERS, UNORDERED = "numbers", "unordered"
@@ -36,6 +36,8 @@ NOTES = (
     "Binding: log-odds that the ends gain from labels in the order of their texts (the lowest text with the lowest label and the highest "
     "with the highest, less the other way round). A gain that all texts have alike from their own label cannot be seen.",
     "Letters begin with A for the lowest score; who reads A as the best grade shows it in their score.",
+    "In ordinary orderings each label moves with its text: a preference for a label then shows as one for a score, not for a position.",
+    NO_REFERENCE,
 )
 
 
@@ -58,7 +60,7 @@ class Labels:
         for kind in NAMES[1:]:
             if kind in runs:
                 made.append(difference(f"score under {kind}, minus under numbers", runs[NUMBERS], runs[kind]))
-        return ProbeResult(tuple(sorted(made, key=lambda effect: not effect.main)), NOTES)
+        return ProbeResult(tuple(sorted(made, key=lambda effect: not effect.main)), (*NOTES, *thin(runs)))
 
 
 def crossed(count: int) -> tuple[Ordering, ...]:
