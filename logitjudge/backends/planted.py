@@ -125,8 +125,8 @@ def _places(planted: Planted, position: IntArray, option: IntArray) -> FloatArra
     by_score: FloatArray = _score_position(planted, levels)[np.arange(levels), position]
     rank = np.arange(levels) - (levels - 1) / 2
     bound: FloatArray = planted.binding / (levels - 1) ** 2 * rank * rank[option]
-    by_score = by_score + _or_zero(planted.label, levels)[option] + bound
-    return by_score
+    labelled: FloatArray = by_score + _or_zero(planted.label, levels)[option] + bound
+    return labelled
 
 
 def _slots(planted: Planted, position: IntArray, option: IntArray) -> FloatArray:
