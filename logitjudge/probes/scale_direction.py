@@ -109,7 +109,10 @@ def ends(run: Run) -> FloatArray:
 
 
 def halves(run: Run) -> FloatArray:
-    """(2, I) the same, averaged over each half of the orderings."""
+    """(2, I) the same, averaged over each half of the orderings: forward and reversed rotations, each with all lines at all places.
+
+    Two levels have one ordering a half; an item's own preference for a place then makes the share a little too large.
+    """
     return np.stack([part.mean(axis=1) for part in np.array_split(ends(run), 2, axis=1)])
 
 
