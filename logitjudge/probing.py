@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, registry, store
+from logitjudge import models, registry, rubrics, store
 from logitjudge.core import Item, ItemSet, Message, Rubric
 from logitjudge.errors import InputError, NotObserved, RunFolderError
 from logitjudge.judging import judge
@@ -81,7 +81,7 @@ def run_probe(
     """
     name, probe, own = make(spec)
     folder = Path(out) / name
-    itemset = None if data is None else items_of(data, limit, seed)
+    itemset = None if data is None else _under(items_of(data, limit, seed), rubric)
     if itemset is None and not own:
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
     variants: dict[str, Variant] = {}
@@ -104,6 +104,14 @@ def run_probe(
         made = _result(name, str(model), probe, variants, runs, found)
     store.write_json(folder / RESULT, made)
     return made
+
+
+def _under(itemset: ItemSet, rubric: str | Path | Rubric | None) -> ItemSet:
+    """Items under the rubric that the whole probe is asked by, so that a probe of the rubric changes that one."""
+    if rubric is None or rubric == "item":
+        return itemset
+    one = rubric if isinstance(rubric, Rubric) else rubrics.load(str(rubric))
+    return replace(itemset, items=tuple(replace(item, rubric=one) for item in itemset.items))
 
 
 def _folder(name: str) -> str:

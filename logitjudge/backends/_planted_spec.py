@@ -29,6 +29,10 @@ class Planted:
         Of pairs in log-odds, for the longer response by the natural logarithm of the ratio of characters, for the one with Markdown,
         for the one whose group ``family_1`` or ``family_2`` is "planted". Under a rubric the same between each score and the next,
         for a response by the logarithm of its thousands of characters, with Markdown, of the group ``family`` "planted".
+    binding, by_label, leading
+        Under a rubric: log-odds that the ends gain from labels in the order of their texts, by a straight line in both ranks; share of
+        an item's quality that goes by the label, whatever text stands beside it; logits between each score and the next for each
+        "excellent" in the criterion, and against them for each "poor".
     interaction
         ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
     quality_scale
@@ -55,6 +59,9 @@ class Planted:
     length: float = 0.0
     formatting: float = 0.0
     self: float = 0.0
+    binding: float = 0.0
+    by_label: float = 0.0
+    leading: float = 0.0
     interaction: tuple[int, float] = (0, 0.0)
     quality_scale: float = 1.0
     quality_sd: float = 1.0
@@ -146,6 +153,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "length": _finite,
     "formatting": _finite,
     "self": _finite,
+    "binding": _finite,
+    "by_label": _within(0, 1, closed="low high"),
+    "leading": _finite,
     "interaction": _seed_and_sd,
     "quality_scale": _finite,
     "quality_sd": _deviation,
@@ -165,6 +175,9 @@ _FORMS = {
     "length": "a number",
     "formatting": "a number",
     "self": "a number",
+    "binding": "a number",
+    "by_label": "a share from 0 to 1",
+    "leading": "a number",
     "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
     "quality_scale": "a number",
     "quality_sd": _SD,

@@ -3,6 +3,7 @@
 ``planted:SPEC`` needs no model. Its logit of score k at position p, for item i under ordering o, is::
 
     quality[i, k] + position[p] + item_position[i, p] + interaction[k, p] + order_noise[i, o, k] + label[option of k]
+    + binding * rank(k) * rank(option of k) / (K - 1)^2, ranks from their middle
 
 and ``q = (1 - first) softmax(logits) + first * [k is shown first]``, ``logp = log q + log mass``. Every random number
 is a pure function of the seed and of what it belongs to (item id, ordering): no batching and no process can change it.
@@ -102,9 +103,10 @@ def _logits(
     option = np.array([query.ordering.option_of for query in ordered])  # (O, K)
     of_pairs = isinstance(own[0].rubric, Candidates)
     by_ordering = _slots(planted, position, option) if of_pairs else _places(planted, position, option)
-    logits: FloatArray = (_quality(planted, own) + (_rivals if of_pairs else _traits)(planted, own))[row] + by_ordering[
-        column
-    ]
+    by_item: FloatArray = (_quality(planted, own) + (_rivals if of_pairs else _traits)(planted, own))[row]
+    if planted.by_label and not of_pairs:
+        by_item += planted.by_label * (np.take_along_axis(by_item, option[column], axis=1) - by_item)
+    logits: FloatArray = by_item + by_ordering[column]
     if planted.item_position_sd:
         keys = [_key(planted, "item_position", query.item.id) for query in own]
         item_position = planted.item_position_sd * _normal(keys, levels)  # (U, P)
@@ -121,7 +123,10 @@ def _places(planted: Planted, position: IntArray, option: IntArray) -> FloatArra
     """(O, K) logits of position and label under a rubric."""
     levels = position.shape[1]
     by_score: FloatArray = _score_position(planted, levels)[np.arange(levels), position]
-    return by_score + _or_zero(planted.label, levels)[option]
+    rank = np.arange(levels) - (levels - 1) / 2
+    bound: FloatArray = planted.binding / (levels - 1) ** 2 * rank * rank[option]
+    labelled: FloatArray = by_score + _or_zero(planted.label, levels)[option] + bound
+    return labelled
 
 
 def _slots(planted: Planted, position: IntArray, option: IntArray) -> FloatArray:
@@ -152,6 +157,9 @@ def _traits(planted: Planted, own: Sequence[Query]) -> FloatArray:
     """(U, K) logits of what a response is like, under a rubric: the higher the score, the more."""
     levels = len(own[0].rubric.levels)
     trait = [_trait(planted, q.item.fields.get("response", ""), q.item.groups.get("family")) for q in own]
+    if planted.leading:
+        praise = [q.rubric.criterion.count("excellent") - q.rubric.criterion.count("poor") for q in own]
+        trait = [one + planted.leading * words for one, words in zip(trait, praise, strict=True)]
     logits: FloatArray = np.outer(trait, np.arange(levels) - (levels - 1) / 2)
     return logits
 
