@@ -29,6 +29,11 @@ class Planted:
         Of pairs in log-odds, for the longer response by the natural logarithm of the ratio of characters, for the one with Markdown,
         for the one whose group ``family_1`` or ``family_2`` is "planted". Under a rubric the same between each score and the next,
         for a response by the logarithm of its thousands of characters, with Markdown, of the group ``family`` "planted".
+    confident, hedged
+        The same for the response that the group ``confident`` names (1 or 2; alone: 1), and for one with a hedge.
+    reference, named
+        Under a rubric, between each score and the next: for a response all of whose words stand in a reference that is shown (in
+        proportion), and for the end of the scale that the field ``reference_named`` names.
     interaction
         ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
     quality_scale
@@ -55,6 +60,10 @@ class Planted:
     length: float = 0.0
     formatting: float = 0.0
     self: float = 0.0
+    confident: float = 0.0
+    hedged: float = 0.0
+    reference: float = 0.0
+    named: float = 0.0
     interaction: tuple[int, float] = (0, 0.0)
     quality_scale: float = 1.0
     quality_sd: float = 1.0
@@ -146,6 +155,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "length": _finite,
     "formatting": _finite,
     "self": _finite,
+    "confident": _finite,
+    "hedged": _finite,
+    "reference": _finite,
+    "named": _finite,
     "interaction": _seed_and_sd,
     "quality_scale": _finite,
     "quality_sd": _deviation,
@@ -165,6 +178,10 @@ _FORMS = {
     "length": "a number",
     "formatting": "a number",
     "self": "a number",
+    "confident": "a number",
+    "hedged": "a number",
+    "reference": "a number",
+    "named": "a number",
     "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
     "quality_scale": "a number",
     "quality_sd": _SD,
