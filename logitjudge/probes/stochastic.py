@@ -86,15 +86,15 @@ def variances(run: Run, temperature: float) -> tuple[FloatArray, FloatArray]:
     q = winners(run.probs()) if temperature == 0 else softmax(logs(run) / temperature)  # (I, O, K)
     scores = run.scores.astype(np.float64)
     mean: FloatArray = q @ scores  # (I, O)
-    within: FloatArray = (q * (scores - mean[..., None]) ** 2).sum(axis=-1).mean(axis=1)
-    return within, np.asarray(mean.var(axis=1))
+    within = (q * (scores - mean[..., None]) ** 2).sum(axis=-1)  # (I, O)
+    return np.asarray(within.mean(axis=1)), np.asarray(mean.var(axis=1))
 
 
 def differs(run: Run) -> FloatArray:
     """(I,) 1 where no score is the most probable one, alone or in a tie, under every ordering; else 0."""
     best = winners(run.probs()) > 0  # (I, O, K)
-    found: FloatArray = (~best.all(axis=1).any(axis=-1)).astype(np.float64)
-    return found
+    steady = best.all(axis=1).any(axis=-1)
+    return np.asarray(~steady, dtype=np.float64)
 
 
 def _share(name: str, above: FloatArray, below: FloatArray, run: Run, *, main: bool = False) -> Effect:
