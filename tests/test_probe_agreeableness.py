@@ -1,5 +1,7 @@
 """The probe `agreeableness`: its own items, what it tells apart, users' pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -72,9 +74,12 @@ def test_a_judge_that_only_tells_right_from_wrong_has_none(tmp_path):
 
 
 def test_an_order_effect_alone_is_no_agreeableness():
-    wrong, draws, given = 0, 200, Agreeableness().variants([])["pairs"].items[:32]
+    draws, given = 200, Agreeableness().variants([])["pairs"].items[:32]
+    many = [replace(item, id=f"{seed} {item.id}") for seed in range(draws) for item in given]
+    whole = lj.pairwise(f"planted:slot=1;letter=0.5;{NOISE}", many)
+    wrong, place = 0, np.arange(len(many)) // len(given)
     for seed in range(draws):
-        run = lj.pairwise(f"planted:slot=1;letter=0.5;{NOISE};seed={seed}", given)
+        run = whole.select(place == seed)
         signs = np.array([1 if item.groups["confident"] == 1 else -1 for item in run.items])
         values = dict(zip([item.id for item in run.items], pairs(run).content * signs, strict=True))
         found, of = couples(values, run.items)

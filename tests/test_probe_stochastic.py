@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from planted_runs import run_of
 
 import logitjudge as lj
 from logitjudge import probing
 from logitjudge.core import Item
 from logitjudge.errors import InputError, NotObserved
 from logitjudge.probes.stochastic import FLIPS, Stochastic, differs, variances
-from planted_runs import run_of
 
 TWO = [[1, 2], [2, 1]]
 
@@ -76,14 +76,13 @@ def test_temperature_0_keeps_a_planted_order_effect(tmp_path):
 
 
 def test_without_an_order_effect_it_is_0_whatever_else_is_planted():
-    given = items(4)
-    for seed in range(200):
-        spec = f"planted:label=1,0,0,0,-1;length=1;quality_scale=0.5;quality_sd=1;seed={seed}"
-        run = lj.judge(spec, given, rubric="helpfulness", orderings="cyclic")
-        within, between = variances(run, 1.0)
-        assert within.min() > 0.1
-        assert between.max() < 1e-20
-        assert not differs(run).any()
+    run = lj.judge(
+        "planted:label=1,0,0,0,-1;length=0.1;quality_scale=0.5", items(200), rubric="helpfulness", orderings="cyclic"
+    )
+    within, between = variances(run, 1.0)
+    assert within.min() > 0.1
+    assert between.max() < 1e-20
+    assert not differs(run).any()
 
 
 def test_what_cannot_be_told():
