@@ -535,7 +535,7 @@ def test_show_prints_tables(call, run_folder):
     ):
         assert part in shown.out
     assert f"{100 * made['position_distribution']['soft'][0]:.1f}" in shown.out
-    assert "6 items in 3 clusters x 10 orderings (balanced) = 60 readings" in shown.out
+    assert "6 items in 3 clusters x 10 orderings (balanced positions) = 60 readings" in shown.out
     assert "1,2,3,4,5" in shown.out
 
 
@@ -709,8 +709,13 @@ def test_select_prints_what_a_choice_can_change(call, run_folder):
     assert "significan" not in shown
 
 
-def test_select_says_when_to_average(call, run_folder):
-    shown = " ".join(call("select", run_folder("planted:position=0.8,0,0,0,0.3", "--orderings", "full")).out.split())
+def test_select_says_when_to_average(call, run_folder, tmp_path):
+    position = ("planted:position=0.8,0,0,0,0.3", "--orderings", "full")
+    shown = " ".join(call("select", run_folder(*position)).out.split())
+    assert shown.startswith("No ordering can be recommended: 3 clusters cannot be halved")
+    many = run_folder(*position, data=write_rows(tmp_path / "more.jsonl", rows(24)))
+    first = " ".join(call("select", many).out.split())
+    assert first.startswith("Average over these 120 orderings: no single ordering is distinguishably better.")
     assert "No ordering is distinguishably better: average. (score x position interaction cannot be told" in shown
 
 

@@ -464,6 +464,10 @@ def test_the_command_prints_one_object_and_fails_where_a_check_fails(capsys, mas
     assert printed["schema_version"] == 1
     assert printed["model"] == f"planted:mass={mass}"
     assert printed["checks"][-1]["name"] == "mass"
+    assert main(["doctor", "--model", f"planted:mass={mass}"]) == code
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert last.startswith(f"{int(code == 1)} failed")
+    assert ("do not judge" in last) == (code == 1)
 
 
 def test_the_command_exits_with_2_where_the_input_is_wrong(capsys):

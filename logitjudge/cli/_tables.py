@@ -90,7 +90,7 @@ def _about(console: Console, folder: str, summary: Json) -> None:
     _judge(console, folder, summary)
     counts = [
         f"{plural(summary['items'], 'item')} in {plural(summary['clusters'], 'cluster')}",
-        f"{plural(len(summary['orderings']), 'ordering')} ({'balanced' if summary['balanced'] else 'not balanced'})",
+        f"{plural(len(summary['orderings']), 'ordering')} ({'balanced positions' if summary['balanced'] else 'positions not balanced'})",
     ]
     _read(console, summary, " x ".join(counts))
     if summary["left_out"]:

@@ -18,6 +18,12 @@ EXAMPLES = """
   logitjudge doctor --model judge.gguf --data items.jsonl --rubric helpfulness --json
 """
 STYLES = {"ok": "green", "info": "", "warn": "bold yellow", "fail": "bold red"}
+LAST = {
+    "ok": "this judge can be read with this rubric",
+    "info": "this judge can be read with this rubric",
+    "warn": "read the warnings before you trust its readings",
+    "fail": "do not judge with it as it is",
+}
 FOLLOWERS = {"digit": "digit", "point": "'.'", "point_digit": "'.' digit", "slash": "'/'"}
 
 
@@ -85,6 +91,8 @@ def _print(console: Console, found: Diagnosis) -> None:
     for check in found.checks:
         made.add_row(f"[{check.status}]", check.name, check.text, style=STYLES[check.status])
     console.print(made)
+    bad = {status: sum(check.status == status for check in found.checks) for status in ("fail", "warn")}
+    console.print(f"{bad['fail']} failed, {bad['warn']} to look at: {LAST[found.status]}.")
 
 
 def _print_options(console: Console, found: Diagnosis) -> None:

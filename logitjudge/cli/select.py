@@ -42,6 +42,7 @@ def select(
     from logitjudge.measures.costs import rank_orderings
     from logitjudge.measures.matrices import score_position_matrix
     from logitjudge.measures.selection import select as choose
+    from logitjudge.report import advice
     from logitjudge.report.summary import spread
 
     run = _console.rubric_run(folder, partial)
@@ -57,6 +58,9 @@ def select(
         _console.print_json(rows)
         return
     console = _console.out()
+    for sentence in advice.words(advice.recommendation(run, found)):
+        _tables.say(console, sentence)
+    console.print()
     console.print("Orderings by soft Bias Cost, cheapest first", style="bold")
     cells = [
         [str(n), _console.ordering(row["ordering"]), f"{row['cost']:.4f}", _mark(row["alike"]), _mark(row["better"])]

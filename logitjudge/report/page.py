@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from logitjudge.errors import InputError
-from logitjudge.measures.selection import held_out, select
+from logitjudge.report.advice import recommendation, words
 from logitjudge.report.sections import sections
 from logitjudge.report.summary import summary
 from logitjudge.report.words import warnings
@@ -47,7 +46,7 @@ def _verdict(run: Run, made: Json, parts: Json, recommended: Json) -> list[str]:
     kind = "hard" if isinstance(run, SampledRun) else "soft"
     return [
         *_bias(made, parts["uncertainty"].get(kind, {}), kind),
-        *_ordering(recommended),
+        *words(recommended),
         *_people(made, parts["people"]),
     ]
 
@@ -71,59 +70,6 @@ def _bias(made: Json, found: Json, kind: str) -> list[str]:
     noise = ", but the noise floor of the readings alone could explain it" if test.get("within_noise") else ""
     note = f"; {test['note']}" if test["note"] else ""
     return [text, f"{surely}{noise} (test of all positions together, p {p}{note})."]
-
-
-def _ordering(recommended: Json) -> list[str]:
-    """What to do about it."""
-    if recommended["reason"]:
-        return [f"No ordering can be recommended: {recommended['reason']}"]
-    many = f"Average over these {recommended['orderings']} orderings"
-    found = recommended["held_out"]
-    if recommended["average"]:
-        return [f"{many}: no single ordering is distinguishably better."]
-    if recommended["ordering"] is None:
-        return [f"{many}: some ordering is below the mean over all, but the one that half of the items chose is not surely cheaper "
-                "on the others than the scores in their order."]  # fmt: skip
-    best = ",".join(map(str, recommended["ordering"]))
-    return [
-        f"{many}; where only one can be read, use {best}: chosen on half of the items, on the other half its Bias Cost is "
-        f"{found['saving']:.3f} below that of the scores in their order (95 % interval {found['low']:.3f} to {found['high']:.3f})."
-    ]
-
-
-def recommendation(run: Run) -> Json:
-    """Which single ordering to use, if any: one that is surely cheaper than the identity on items that did not choose it.
-
-    Returns
-    -------
-    dict
-        ``ordering`` (score values) or None; ``average``, True where no ordering can be told from the mean over all (`select`);
-        ``held_out``: the ordering that half of the clusters chose, its saving on the others with interval; ``orderings``, how many
-        were read; ``reason``, why nothing can be said, or "".
-    """
-    made: Json = {
-        "ordering": None,
-        "average": None,
-        "held_out": None,
-        "orderings": len(run.orderings),
-        "reason": "",
-    }
-    try:
-        found, judged = select(run), held_out(run)
-    except InputError as error:
-        return made | {"reason": str(error)}
-    values = list(judged.ordering.values(run.scores.tolist()))
-    use = (
-        judged.better and not found.average and judged.low < judged.high
-    )  # an interval without width is of items that do not vary
-    held = {
-        "ordering": values,
-        "saving": judged.saving,
-        "low": judged.low,
-        "high": judged.high,
-        "clusters": judged.clusters,
-    }
-    return made | {"ordering": values if use else None, "average": found.average, "held_out": held}
 
 
 def _people(made: Json, people: Json) -> list[str]:

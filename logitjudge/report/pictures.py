@@ -16,8 +16,8 @@ from logitjudge.report.tables import number, ordering, percent
 from logitjudge.run import Run, SampledRun
 
 READ = {
-    "positions": "Share of picks at each position, with 95 % intervals; the grey line is no position bias. Lines of one shape are a "
-    "bias that judges share.",
+    "positions": "Share of probability (of picks, where a run has none) at each position, with 95 % intervals; the grey line is no "
+    "position bias. Lines of one shape are a bias that judges share.",
     "matrix": "Each row is a score: where it stands when it is picked. One strong column is a liking for a position; single cells that "
     "differ are interaction. Bold: surely not 1/K.",
     "costs": "Bias Cost of every ordering, cheapest first. A flat curve: no ordering is better than another. Dashed: an unbiased judge.",

@@ -152,7 +152,7 @@ def positions(
     ax.set_xticks(range(1, levels + 1))
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position")
-    ax.set_ylabel("share of picks, %")
+    ax.set_ylabel("share of probability, %" if estimator == "soft" else "share of picks, %")
     if len(runs) > 1:  # given, because a label that begins with "_" would be left out
         ax.legend(drawn, [_short(name) for name in names], ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
     return _figure(ax)
