@@ -1,15 +1,18 @@
 """Responses of the judge's own family against another's: does it prefer its own?
 
 W_a(a) - W_a(b), how much more often judge a takes its own family's response than family b's, identifies nothing: a's may be better. With
-the readings of a judge of family b of the same pairs, (W_a(a) - W_a(b)) - (W_b(a) - W_b(b)) takes out what both see in the responses. It
-is the sum of both judges' preference for their own. With a judge of a third family what is left is a's, if the third takes no side.
+the readings of a judge of family b of the same pairs, [W_a(a) - W_a(b)] - [W_b(a) - W_b(b)] takes out what both see in the responses. It
+is the sum of both judges' preference for their own. With a judge of a third family what is left is a's, if the third takes no side. The
+likelihood of the responses under the judge, a possible reason, is not read.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,127 +20,204 @@ import numpy as np
 
 from logitjudge import store
 from logitjudge.core import FloatArray, IntArray, Item
-from logitjudge.errors import NotObserved
-from logitjudge.measures.lengths import slope
+from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures.pairs import TIE, Pairs, golds, pairs
-from logitjudge.pairs import RESPONSES
+from logitjudge.pairs import CRITERIA, RESPONSES
 from logitjudge.probes import ODDS, SHARE, Effect, Generate, ProbeResult, Variant, measured, noise
 from logitjudge.run import Run
 
-FAMILIES = ("family_1", "family_2")  # groups of a pair
-TRAINED = ("trained_on_1", "trained_on_2")  # on whose outputs the writer was trained
+WRITER = ("family", "model", "system")  # groups of a response: the first that there is says whose it is
+MODEL = ("model", "system")
+TRAINED = "trained_on"  # on whose outputs its writer was trained
 AUTHOR = "rubric_author_model"  # on whose outputs the rubric was tried
-LIKELY = ("logprob_1", "logprob_2")  # mean log-probability of a response's tokens under the judge, nats
 UNPROVEN = "NOT IDENTIFIED (the responses may be better)"
+NO_SIDE = "NOT IDENTIFIED (unless the second judge takes no side)"
 PLACES = ("", "pairs", "self_preference/pairs")  # where a folder may have the run
-Likelihoods = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
+ALONE = (
+    "No second judge, so the gap is NOT IDENTIFIED as self-preference: the responses of its own family may simply be better. Judge the "
+    "same items with a judge of another family, and give its folder (second)."
+)
+THIRD = (
+    "No response is known to be of the second judge's family: the difference is self-preference only if that judge takes no side "
+    "(parameter second_family, if it has a side)."
+)
+SURE = (
+    "It takes both judges to be equally sure: one that is surer of a real difference looks partial. Compare both units."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SelfPreference:
-    """Pairs of responses of two families, `family_1` and `family_2`, judged in both orders.
+    """Responses of several models to the same instructions (columns `family`, else `model` or `system`), or pairs with `family_1` ...
 
     Parameters
     ----------
     family
-        The judge's own; by default the one of the items' families that the judge's name contains.
-    other
-        Folder of another judge's run of the same pairs (or of its probe, or its card); "": none.
-    other_family
-        Of that judge; found like `family` by default.
+        The judge's own. Of a family without responses, all pairs of two families are judged: it serves as a second judge.
+    second
+        Folder of another judge's result of this probe, or of its card or pairwise run; "": none.
+    second_family
+        Of that judge; by default the `family` of its probe.
     """
 
     family: str = ""
-    other: str = ""
-    other_family: str = ""
+    second: str = ""
+    second_family: str = ""
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
-        """Pairs of two families."""
-        skipped = {item.id: why for item in items if (why := _unusable(item))}
-        return {"pairs": Variant(tuple(i for i in items if i.id not in skipped), pairwise=True, skipped=skipped)}
+        """Pairs of an own response and another family's, of one instruction each."""
+        if self.second:
+            _place(self.second)
+        given = [_named(item) for item in items if _is_pair(item)]
+        alone = [item for item in items if not _is_pair(item)]
+        skipped = {item.id: "no family, model or system says who wrote it" for item in alone if not _writer(item)}
+        made = [*given, *_paired([item for item in alone if item.id not in skipped])]
+        labels = {label for item in made for label in writers(item)}
+        own = of_family(self.family, labels)
+        unusable = {item.id: why for item in made if (why := self._unusable(item, own))}
+        used = tuple(item for item in made if item.id not in unusable)
+        there = {source for item in used for source in item.groups.get("responses", "").split("\n")}
+        left = {item.id: self._lonely() for item in alone if item.id not in skipped and item.id not in there}
+        left |= {item.id: unusable[item.id] for item in given if item.id in unusable}
+        return {"pairs": Variant(used, pairwise=True, skipped={**skipped, **left})}
+
+    def _lonely(self) -> str:
+        return "no pair with another family's response" if self.family else _which()
+
+    def _unusable(self, item: Item, own: set[str]) -> str:
+        """Why a pair is of no use, or ""."""
+        one, two = writers(item)
+        if not (one and two):
+            return "family_1 or family_2 is missing"
+        if not self.family:
+            return _which()
+        if own:
+            return "" if (one in own) != (two in own) else "not one response of the own family and one of another"
+        return "" if one != two else "both responses are of one family"
 
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
-        """Preference for its own in log-odds and win share, minus the other judge's where there is one; at equal gold and likelihood."""
+        """Preference for its own in log-odds and win share, minus the second judge's where there is one; apart at equal gold."""
         if "pairs" not in runs:
-            raise NotObserved("no pair has a response of each of two families (columns family_1 and family_2)")
+            raise NotObserved(self._lonely())
         run = runs["pairs"]
-        own = self.family or _family(run, "family")
-        run = run.select([own in _families(item) for item in run.items])
-        if not run.items:
-            raise NotObserved(f"no response is of the judge's own family {own!r}")
-        if not self.other:
-            return _gap(run, own)
-        other = _read(self.other)
-        theirs = self.other_family or _family(other, "other_family", must=False)
-        if theirs == own:
-            made = _gap(run, own)
-            note = f"WARNING: the other judge is of the same family ({own}), so it checks nothing and was left out."
-            return ProbeResult(made.effects, (note, *made.notes))
-        return _against(run, other, own, theirs)
+        own = of_family(self.family, _labels(run))
+        if not own:
+            raise NotObserved(f"no response is of the family {self.family!r}: these readings serve as a second judge's")
+        alone = _gap(run, self.family, own)
+        if not self.second:
+            return ProbeResult(alone.effects, (ALONE, *_warnings(run.items, self.family, own, "")))
+        second, theirs = _read(self.second, self.second_family)
+        if of_family(theirs, _labels(run)) & own or theirs.casefold() == self.family.casefold():
+            note = f"WARNING: the second judge is of the same family ({theirs}), so it checks nothing and was left out."
+            return ProbeResult(alone.effects, (note, ALONE, *_warnings(run.items, self.family, own, "")))
+        return _against(run, second, self.family, own, theirs, alone)
 
 
-def with_likelihoods(items: Sequence[Item], read: Likelihoods) -> tuple[Item, ...]:
-    """Pairs with the groups `logprob_1` and `logprob_2`.
-
-    Parameters
-    ----------
-    read
-        Gives, of (instruction, response), the mean log-probability of the response's tokens, nats.
-    """
-    asked = [(item.fields["instruction"], item.fields[name]) for item in items for name in RESPONSES]
-    found = np.reshape(np.asarray(read(asked), dtype=np.float64), (len(items), 2))
-    return tuple(
-        replace(item, groups={**item.groups, **dict(zip(LIKELY, row.tolist(), strict=True))})
-        for item, row in zip(items, found, strict=True)
-    )
+def _which() -> str:
+    return "the judge's own family is not said (--set family=NAME)"
 
 
-def _unusable(item: Item) -> str:
-    if not all(name in item.fields for name in RESPONSES):
-        return "no pair of responses"
-    if not all(item.groups.get(name) for name in FAMILIES):
-        return "no family_1 and family_2"
-    return "both responses are of one family" if len(set(_families(item))) == 1 else ""
+def _is_pair(item: Item) -> bool:
+    return all(name in item.fields for name in RESPONSES)
 
 
-def _families(item: Item) -> tuple[str, str]:
-    one, two = (str(item.groups[name]) for name in FAMILIES)
-    return one, two
+def _writer(item: Item, suffix: str = "") -> str:
+    """Family of a response, else its model; "" where nothing says."""
+    return next((str(item.groups[name + suffix]) for name in WRITER if item.groups.get(name + suffix)), "")
 
 
-def _family(run: Run, parameter: str, must: bool = True) -> str:
-    """The one family of the items that the name of a run's judge contains; "" where it may have none."""
-    judge = str((run.provenance.get("configuration") or {}).get("model"))
-    known = sorted({name for item in run.items for name in _families(item)})
-    found = [name for name in known if _names(name, judge)]
-    if len(found) == 1 or not (found or must):
-        return "".join(found)
-    raise NotObserved(
-        f"the judge's name {judge!r} holds {len(found) or 'none'} of the families {', '.join(known)}: say which is its own "
-        f"(parameter {parameter})"
-    )
+def _named(item: Item) -> Item:
+    """A given pair with both families as groups."""
+    found = {f"family_{n}": _writer(item, f"_{n}") for n in (1, 2)}
+    return replace(item, groups={**item.groups, **found})
 
 
-def _names(family: str, text: Any) -> bool:
-    """Whether a text names a family, as a word or a word's beginning up to a digit.
+def writers(item: Item) -> tuple[str, str]:
+    """Families of a pair's responses."""
+    return str(item.groups["family_1"]), str(item.groups["family_2"])
+
+
+def _labels(run: Run) -> set[str]:
+    return {label for item in run.items for label in writers(item)}
+
+
+def of_family(family: str, labels: Iterable[str]) -> set[str]:
+    """Labels of a family: those equal to it, else those of models whose name has it as a word, perhaps with a number behind.
 
     Examples
     --------
-    >>> _names("qwen", "Qwen/Qwen2.5-7B"), _names("a", "planted")
-    (True, False)
+    >>> of_family("qwen", ["Qwen", "Qwen2.5-7B"]), sorted(of_family("llama", ["meta-llama/x", "codellama", "Llama3"]))
+    ({'Qwen'}, ['Llama3', 'meta-llama/x'])
     """
-    return bool(re.search(rf"(?<![a-z]){re.escape(family)}(?![a-z])", str(text), re.IGNORECASE))
+    every = set(labels)
+    same = {label for label in every if label.casefold() == family.casefold()}
+    return same or {label for label in every if _names(family, label)}
 
 
-def _read(folder: str) -> Run:
-    """The other judge's run."""
-    there = next((place for name in PLACES if ((place := Path(folder, name)) / "run.json").exists()), Path(folder))
-    return store.load_run(there)
+def _names(family: str, text: Any) -> bool:
+    """Whether a text names a family, as a word."""
+    return bool(family) and bool(re.search(rf"(?<![a-z]){re.escape(family)}(?![a-z])", str(text), re.IGNORECASE))
 
 
-def _side(items: Sequence[Item], own: str) -> IntArray:
+def _paired(items: Sequence[Item]) -> list[Item]:
+    """Pairs of two writers' responses to one instruction under one criterion, in the order of the writers' names."""
+    tasks: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        tasks.setdefault(_task(item), []).append(item)
+    made = []
+    for group in tasks.values():
+        ordered = sorted(group, key=lambda item: (_writer(item), item.id))
+        same = {item.cluster for item in ordered}
+        cluster = ordered[0].cluster if len(same) == 1 else min(item.id for item in ordered)
+        made += [_pair(a, b, cluster) for a, b in combinations(ordered, 2) if _writer(a) != _writer(b)]
+    return made
+
+
+def _task(item: Item) -> tuple[str, ...]:
+    return (item.fields["instruction"], item.fields.get("reference", ""), item.rubric.criterion if item.rubric else "")
+
+
+def _pair(one: Item, two: Item, cluster: str) -> Item:
+    """A pair; gold is which has the higher rating. `responses` names the items that it is made of."""
+    fields = {name: one.fields[name] for name in ("instruction", "reference") if name in one.fields}
+    criteria = {CRITERIA: one.rubric.criterion} if one.rubric else {}
+    texts = dict(zip(RESPONSES, (one.fields["response"], two.fields["response"]), strict=True))
+    groups: dict[str, Any] = {"responses": f"{one.id}\n{two.id}"}
+    for n, item in enumerate((one, two), start=1):
+        told = {"family": _writer(item), "model": next((item.groups[m] for m in MODEL if item.groups.get(m)), None)}
+        told |= {TRAINED: item.groups.get(TRAINED)}
+        groups |= {f"{name}_{n}": value for name, value in told.items() if value}
+    if author := one.groups.get(AUTHOR) or two.groups.get(AUTHOR):
+        groups[AUTHOR] = author
+    return Item(f"{one.id} | {two.id}", {**fields, **criteria, **texts}, None, _gold(one, two), cluster, groups)
+
+
+def _gold(one: Item, two: Item) -> tuple[float] | None:
+    if one.rating is None or two.rating is None:
+        return None
+    return (0.0,) if one.rating == two.rating else (1.0,) if one.rating > two.rating else (2.0,)
+
+
+def _place(folder: str) -> Path:
+    """The folder of the second judge's run."""
+    for name in PLACES:
+        if (place := Path(folder, name) / "run.json").exists():
+            return place.parent
+    raise InputError(f"second={folder!r} holds no pairwise run. Name another judge's card, or its probe or run folder.")
+
+
+def _read(folder: str, family: str) -> tuple[Run, str]:
+    """The second judge's run, and its family, which is "" where nothing says."""
+    place = _place(folder)
+    told = place.parent / "probe.json"
+    if not family and told.exists():
+        family = json.loads(told.read_text(encoding="utf-8")).get("parameters", {}).get("family", "")
+    return store.load_run(place), family
+
+
+def _side(items: Sequence[Item], own: set[str]) -> IntArray:
     """(I,) 1 where response 1 is of the own family, else -1."""
-    return np.array([1 if _families(item)[0] == own else -1 for item in items], dtype=np.int64)
+    return np.array([1 if writers(item)[0] in own else -1 for item in items], dtype=np.int64)
 
 
 def _odds(found: Pairs, side: IntArray) -> FloatArray:
@@ -151,64 +231,58 @@ def _lead(found: Pairs, side: IntArray) -> FloatArray:
     return lead
 
 
-def _gap(run: Run, own: str) -> ProbeResult:
+def _gap(run: Run, family: str, own: set[str]) -> ProbeResult:
     """What one judge alone says."""
     found, side = pairs(run), _side(run.items, own)
-    odds, lead = _odds(found, side), _lead(found, side)
-    reach = noise(run, ODDS)
-    name = f"the family {own} over others, by its own judge alone"
-    effects = [
-        *_both(f"{UNPROVEN}: {name}", odds, lead, run, reach, main=False),
-        *_equal(name, odds, lead, run, reach),
-        *_likely(name, odds, run),
-    ]
-    notes = ["No second judge: the responses of its own family may simply be better. Give another judge's run (other)."]
-    return ProbeResult(_ordered(effects), (*notes, *_shared(run, own, "")))
+    values, reach = (_odds(found, side), _lead(found, side)), noise(run, ODDS)
+    name = f"the family {family} over others, by its own judge alone"
+    return ProbeResult((
+        *_both(f"{UNPROVEN}: {name}", *values, run, reach, main=False),
+        *_equal(name, *values, run, reach),
+    ))  # fmt: skip
 
 
-def _against(run: Run, other: Run, own: str, theirs: str) -> ProbeResult:
-    """This judge's preference minus the other's, of the pairs of both families where the pool has both."""
-    gap = _gap(run, own)
-    both = bool(theirs) and any(theirs in _families(item) for item in run.items)
-    mine, second = _common(run.select([not both or theirs in _families(item) for item in run.items]), other)
+def _against(run: Run, second: Run, family: str, own: set[str], theirs: str, alone: ProbeResult) -> ProbeResult:
+    """This judge's preference minus the second's, of the pairs of both families where the pool has both."""
+    rivals = of_family(theirs, _labels(run))
+    mine, other = _common(run.select([not rivals or bool(rivals & set(writers(item))) for item in run.items]), second)
     side = _side(mine.items, own)
-    odds, lead = (take(pairs(mine), side) - take(pairs(second), side) for take in (_odds, _lead))
-    floors = [noise(one, ODDS) for one in (mine, second)]
+    odds, lead = (take(pairs(mine), side) - take(pairs(other), side) for take in (_odds, _lead))
+    floors = [noise(one, ODDS) for one in (mine, other)]
     reach = None if None in floors else sum(floor or 0.0 for floor in floors)
-    if both:
-        name = f"the family {own} over {theirs}, by its own judge minus by {theirs}'s (double difference)"
-        notes = [f"The double difference is the sum of what each judge, of {own} and of {theirs}, gives to its own."]
+    if rivals:
+        name = label = f"the family {family} over {theirs}, by its own judge minus by {theirs}'s (double difference)"
+        note = f"The double difference is the sum of what each judge, of {family} and of {theirs}, gives to its own."
     else:
-        name = f"the family {own} over others, by its own judge minus by another"
-        notes = ["No response is of the other judge's family: the difference is self-preference if that judge takes no side."]
-    notes.append("It takes both judges to be equally sure: one that is surer of a real difference looks partial. Compare both units.")
-    effects = [
-        *_both(name if both else f"NOT IDENTIFIED (unless the other judge takes no side): {name}", odds, lead, mine, reach, main=both),
+        name = f"the family {family} over others, by its own judge minus by {theirs + chr(39) + 's' if theirs else 'another'}"
+        label, note = f"{NO_SIDE}: {name}", THIRD
+    effects = (
+        *_both(label, odds, lead, mine, reach, main=bool(rivals)),
         *_equal(name, odds, lead, mine, reach),
-        *_likely(name, odds, mine),
-        *(replace(effect, main=False) for effect in gap.effects if effect.name.startswith(UNPROVEN)),
-    ]  # fmt: skip
-    return ProbeResult(_ordered(effects), (*notes, *_shared(mine, own, theirs)))
+        *(replace(effect, main=False) for effect in alone.effects),
+    )
+    effects = tuple(sorted(effects, key=lambda effect: not effect.main))
+    return ProbeResult(effects, (note, SURE, *_warnings(mine.items, family, own, theirs)))
 
 
-def _common(run: Run, other: Run) -> tuple[Run, Run]:
+def _common(run: Run, second: Run) -> tuple[Run, Run]:
     """Both runs with the pairs that they have in common, in one order."""
-    place = {item.id: n for n, item in enumerate(other.items)}
+    place = {item.id: n for n, item in enumerate(second.items)}
     mine = run.select([item.id in place for item in run.items])
     if not mine.items:
-        raise NotObserved("the other judge's run has none of these pairs")
-    second = _rows(other, [place[item.id] for item in mine.items])
-    for one, two in zip(mine.items, second.items, strict=True):
+        raise NotObserved("the second judge's run has none of these pairs")
+    other = _rows(second, [place[item.id] for item in mine.items])
+    for one, two in zip(mine.items, other.items, strict=True):
         if any(one.fields[name] != two.fields.get(name) for name in ("instruction", *RESPONSES)):
-            raise NotObserved(f"pair {one.id!r} has other texts in the other judge's run")
-    return mine, second
+            raise NotObserved(f"pair {one.id!r} has other texts in the second judge's run")
+    return mine, other
 
 
 def _rows(run: Run, rows: Sequence[int]) -> Run:
     """A run with these items in this order."""
     at = np.asarray(rows)
-    arrays: dict[str, Any] = {name: getattr(run, name)[at] for name in ("logp", "alias_mass", "exact")}
-    return replace(run, **arrays, logp_by_trace=run.logp_by_trace[at], items=tuple(run.items[n] for n in rows))
+    arrays: dict[str, Any] = {name: getattr(run, name)[at] for name in ("logp", "alias_mass", "exact", "logp_by_trace")}
+    return replace(run, **arrays, items=tuple(run.items[n] for n in rows))
 
 
 def _both(
@@ -229,26 +303,20 @@ def _equal(name: str, odds: FloatArray, lead: FloatArray, run: Run, reach: float
     return _both(f"{name}: pairs that are equal by gold", odds[tied], lead[tied], run.select(tied.tolist()), reach)
 
 
-def _likely(name: str, odds: FloatArray, run: Run) -> list[Effect]:
-    """Regression of log-odds on the difference in likelihood: what is left at equal likelihood, and the slope.
-
-    Which response is number 1 is a convention, so each pair counts in both directions, which needs no constant.
-    """
-    rows = [n for n, item in enumerate(run.items) if all(_is_number(item.groups.get(name)) for name in LIKELY)]
-    if not rows:
-        return []
-    return [
-        replace(_regressed(columns, rows, odds, run), name=f"{name}: {what}")
-        for what, columns in (
-            ("left at equal likelihood under the judge", (0, 1)),
-            ("for each nat a token that the judge finds it likelier", (1, 0)),
-        )
-    ]
-
-
-def _regressed(order: tuple[int, int], rows: Sequence[int], odds: FloatArray, run: Run) -> Effect:
-    items = [run.items[n] for n in rows]
-    return Effect("", ODDS, _fit(order, odds[np.asarray(rows)], items, _lean(items, run)), main=False)
+def _warnings(items: Sequence[Item], family: str, own: set[str], theirs: str) -> list[str]:
+    """What the second judge, or the other responses, share with the own family beside the name."""
+    ours = {str(item.groups.get(f"{TRAINED}_{n + 1}", "")) for item in items for n in (0, 1) if writers(item)[n] in own}
+    others = {
+        str(item.groups.get(f"{TRAINED}_{n + 1}", "")) for item in items for n in (0, 1) if writers(item)[n] not in own
+    }
+    authors = {str(item.groups.get(AUTHOR, "")) for item in items}
+    facts = [
+        (others, family, f"some other responses are by models trained on outputs of {family} ({TRAINED}): the effect is too small"),
+        (ours, theirs, f"some own responses are by models trained on outputs of {theirs}, the second judge's family ({TRAINED})"),
+        (authors, family, f"the rubric was written with outputs of {family} ({AUTHOR}), whose habits it may hold"),
+        (authors, theirs, f"the rubric was written with outputs of {theirs}, the second judge's family ({AUTHOR})"),
+    ]  # fmt: skip
+    return [f"WARNING: {text}." for texts, name, text in facts if any(_names(name, one) for one in texts)]
 
 
 probe = SelfPreference
