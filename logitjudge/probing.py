@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -24,7 +24,7 @@ RESULT = "probe.json"
 MOST = 1024  # tokens that a writer may write for one text
 RUBRIC = "helpfulness"  # of items that have none
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-PARSERS = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
+PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
 
 

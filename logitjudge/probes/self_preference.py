@@ -76,7 +76,7 @@ class SelfPreference:
         own = of_family(self.family, labels)
         unusable = {item.id: why for item in made if (why := self._unusable(item, own))}
         used = tuple(item for item in made if item.id not in unusable)
-        there = {source for item in used for source in item.groups.get("responses", "").split("\n")}
+        there = {item.groups.get(f"item_{n}") for item in used for n in (1, 2)}
         left = {item.id: self._lonely() for item in alone if item.id not in skipped and item.id not in there}
         left |= {item.id: unusable[item.id] for item in given if item.id in unusable}
         return {"pairs": Variant(used, pairwise=True, skipped={**skipped, **left})}
@@ -178,11 +178,11 @@ def _task(item: Item) -> tuple[str, ...]:
 
 
 def _pair(one: Item, two: Item, cluster: str) -> Item:
-    """A pair; gold is which has the higher rating. `responses` names the items that it is made of."""
+    """A pair; gold is which has the higher rating. Groups `item_1` and `item_2` are the items that it is made of."""
     fields = {name: one.fields[name] for name in ("instruction", "reference") if name in one.fields}
     criteria = {CRITERIA: one.rubric.criterion} if one.rubric else {}
     texts = dict(zip(RESPONSES, (one.fields["response"], two.fields["response"]), strict=True))
-    groups: dict[str, Any] = {"responses": f"{one.id}\n{two.id}"}
+    groups: dict[str, Any] = {"item_1": one.id, "item_2": two.id}
     for n, item in enumerate((one, two), start=1):
         told = {"family": _writer(item), "model": next((item.groups[m] for m in MODEL if item.groups.get(m)), None)}
         told |= {TRAINED: item.groups.get(TRAINED)}
@@ -243,7 +243,7 @@ def _gap(run: Run, family: str, own: set[str]) -> ProbeResult:
 
 
 def _against(run: Run, second: Run, family: str, own: set[str], theirs: str, alone: ProbeResult) -> ProbeResult:
-    """This judge's preference minus the second's, of the pairs of both families where the pool has both."""
+    """Preference of the own judge minus the second's, of the pairs of both families where the pool has both."""
     rivals = of_family(theirs, _labels(run))
     mine, other = _common(run.select([not rivals or bool(rivals & set(writers(item))) for item in run.items]), second)
     side = _side(mine.items, own)
