@@ -130,6 +130,7 @@ def test_four_criteria_are_answered_greedily_at_all_places(folder, tmp_path):
 def test_texts_without_all_criteria_are_skipped_and_one_criterion_is_refused():
     made = CriteriaOrder().variants(items()[:3])
     assert made[stage((0, 1), 0)].skipped == {"t1-clear": "1 criteria, others have 2"}
+    assert [len(one.items) for one in CriteriaOrder(texts=1).variants(items()).values()] == [1, 1]
     with pytest.raises(NotObserved, match="no text has two rubrics"):
         CriteriaOrder().variants([replace(item, rubric=None) for item in items()])
 

@@ -136,6 +136,7 @@ def effect_of(value, low, high, noise=None, unit="share", main=True):
         ((-0.3, -0.5, -0.1), "found"),
         ((0.3, 0.1, 0.5, 0.3), "within what the noise floor could do"),
         ((0.1, -0.1, 0.3), "not found; at most 0.3 either way"),
+        ((0.0, 0.0, 0.0), "the same for every item"),
         ((0.1, None, None), "no interval: few"),
         ((None, None, None), "no number: few"),
     ],

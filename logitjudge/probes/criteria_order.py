@@ -30,13 +30,16 @@ class CriteriaOrder:
     ----------
     exact
         Up to so many criteria, all answers are read: K ** (C - 1) prompts for the last of C.
+    texts
+        Only so many texts; 0: all. (A limit on items would take single criteria of texts.)
     """
 
     exact: int = 2
+    texts: int = 0
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """The first criterion of each order. Items of the same instruction and response are one text, their rubrics its criteria."""
-        texts = grouped(items)
+        texts = dict(list(grouped(items).items())[: self.texts or None])
         levels = sorted({len(rubrics) for _, rubrics in texts.values()})
         most = max(levels, default=0)
         if most < 2:
