@@ -1,6 +1,6 @@
 """The bias card of a real judge, with every probe: what the README quotes.
 
-python scripts/bias_card.py --model MODEL --other MODEL --mt-bench mt_bench_eval.json --summeval SUMMEVAL_FOLDER --llmbar LLMBAR_FOLDER --out cards
+python scripts/bias_card.py --model M --other M2 --mt-bench mt_bench_eval.json --summeval FOLDER --llmbar FOLDER --out cards
 
 The judge's own responses, and those of the other model, are written here: without them there is no self-preference to look at.
 """
