@@ -61,7 +61,7 @@ def _value(where: str, key: str, value: Any, types: Mapping[str, Any]) -> Any:
         has = unknown("parameter", key, types) if types else f"unknown parameter {key!r}. It has none."
         raise InputError(f"{where}: {has}")
     try:
-        return value
+        return PARSERS.get(types[key], str)(value) if isinstance(value, str) else value
     except (ValueError, KeyError) as error:
         kind = getattr(types[key], "__name__", types[key])
         raise InputError(f"{where}: {key}={value!r} is no {kind}. Give one, such as --set {key}=...") from error
