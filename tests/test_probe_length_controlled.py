@@ -78,7 +78,7 @@ def test_the_slope_is_that_of_least_squares_and_what_is_left_stays():
 
 
 def test_which_response_is_number_one_changes_nothing():
-    given = items(40)
+    given = items(40, gold=True)
     logit = np.random.default_rng(2).normal(0.3, 1, (40, 2))
     turned, signs = [], []
     for n, item in enumerate(given):
@@ -86,7 +86,8 @@ def test_which_response_is_number_one_changes_nothing():
         one, two = item.fields["response_1"], item.fields["response_2"]
         fields = {**item.fields, "response_1": two, "response_2": one} if n % 2 else item.fields
         groups = {"model_1": "base", "model_2": "new"} if n % 2 else item.groups
-        turned.append(Item(item.id, fields, groups=groups))
+        gold = ({0: 0, 1: 2, 2: 1}[int(item.rating)] if n % 2 else item.rating,)
+        turned.append(Item(item.id, fields, human=gold, groups=groups))
     other = logit * np.array(signs)[:, None]
     first, second = effects(run_of_logits(logit, given)), effects(run_of_logits(other, turned))
     for name, one in first.items():

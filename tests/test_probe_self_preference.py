@@ -71,6 +71,21 @@ def test_responses_of_one_instruction_share_a_cluster():
     items = [response(task, family) for task in range(2) for family in "abc"]
     made = SelfPreference(family="a").variants(items)["pairs"].items
     assert [item.cluster for item in made] == ["0-a", "0-a", "1-a", "1-a"]
+    last = SelfPreference(family="c").variants(items)["pairs"].items
+    assert [item.cluster for item in last] == ["0-a", "0-a", "1-a", "1-a"]
+
+
+def test_pairs_are_of_one_criterion_and_never_of_one_family():
+    levels = (Level(1, "no"), Level(2, "yes"))
+    items = [
+        Item(f"{m}{c}", {"instruction": "X", "response": m}, Rubric("r", c, levels), groups={"system": m})
+        for m in ("qwen-7b", "qwen-72b", "llama-8b")
+        for c in ("Kind?", "True?")
+    ]
+    made = SelfPreference(family="qwen").variants(items)["pairs"]
+    assert [item.id.count("Kind?") for item in made.items] == [2, 2, 0, 0]
+    assert all("llama-8b" in (item.groups["family_1"], item.groups["family_2"]) for item in made.items)
+    assert not made.skipped
 
 
 def test_given_pairs_are_taken():

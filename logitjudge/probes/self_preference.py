@@ -160,16 +160,14 @@ def _names(family: str, text: Any) -> bool:
 
 
 def _paired(items: Sequence[Item]) -> list[Item]:
-    """Pairs of two writers' responses to one instruction under one criterion, in the order of the writers' names."""
+    """Pairs of two writers' responses to one instruction under one criterion, in the order of the names; one cluster an instruction."""
     tasks: dict[tuple[str, ...], list[Item]] = {}
     for item in items:
         tasks.setdefault(_task(item), []).append(item)
     made = []
     for group in tasks.values():
         ordered = sorted(group, key=lambda item: (_writer(item), item.id))
-        same = {item.cluster for item in ordered}
-        cluster = ordered[0].cluster if len(same) == 1 else min(item.id for item in ordered)
-        made += [_pair(a, b, cluster) for a, b in combinations(ordered, 2) if _writer(a) != _writer(b)]
+        made += [_pair(a, b, ordered[0].cluster) for a, b in combinations(ordered, 2) if _writer(a) != _writer(b)]
     return made
 
 
