@@ -124,6 +124,9 @@ def test_pairs_of_users(tmp_path):
     assert found[FOOLED]["estimate"]["value"] == 1
     assert agreeableness.BARE in result["notes"]
     assert marked(user("a", 1, confident=1)).groups["kind"] == "control"
+    assert marked(user("a", 1, confident="1")).groups["confident"] == 1
+    (why,) = Agreeableness().variants([user("a", 1, confident="yes")])["pairs"].skipped.values()
+    assert why == "the group 'confident' is neither 1 nor 2"
     assert marked(user("a", 1)).groups["confident"] == 2
 
 

@@ -84,6 +84,12 @@ def test_the_effect_of_an_item_worked_by_hand(tmp_path):
     assert found[SHOWN]["value"] == pytest.approx(weight @ np.arange(1, 6) / weight.sum() - 3)
 
 
+def test_the_slopes_on_shared_words_of_an_even_judge(tmp_path):
+    found, _ = effects("reference=0.1;quality_scale=0", tmp_path)
+    for name in (GAIN, TEXT):  # 2 is the variance of the scores 1 to 5, the slope of their mean in the tilt
+        assert found[name]["value"] == pytest.approx(0.1 * 2, rel=0.01)
+
+
 def test_prompts_differ_in_one_thing():
     item = items(1)[0]
     made = ReferenceAnchoring().variants([item])

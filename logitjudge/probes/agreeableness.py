@@ -61,8 +61,9 @@ class Agreeableness:
         known = {item.id for item in given}
         skipped = {item.id: "no pair of responses" for item in items if item.id not in known}
         asked = given or own()
-        skipped |= {item.id: "gold prefers neither response" for item in asked if item.rating not in (1, 2)}
-        made = tuple(marked(item) for item in asked if item.rating in (1, 2))
+        reasons = {item.id: _why(item) for item in asked}
+        skipped |= {name: why for name, why in reasons.items() if why}
+        made = tuple(marked(item) for item in asked if not reasons[item.id])
         return {
             "pairs": Variant(made, pairwise=True, skipped=skipped),
             "confident": Variant(tuple(alone(item, confident=True) for item in made)),
@@ -89,6 +90,13 @@ class Agreeableness:
 def own() -> list[Item]:
     """The probe's own pairs: each question with a passage that does not answer it, and with one that does."""
     return list(datasets.load(str(FILE)).items)
+
+
+def _why(item: Item) -> str:
+    """Why a pair cannot be used, or ""."""
+    if item.rating not in (1, 2):
+        return "gold prefers neither response"
+    return "" if str(item.groups.get(CONFIDENT, 1)) in ("1", "2") else f"the group {CONFIDENT!r} is neither 1 nor 2"
 
 
 def marked(item: Item) -> Item:
