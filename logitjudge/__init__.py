@@ -26,6 +26,7 @@ _HOMES = {
     "Run": "run",
     "SampledRun": "run",
     "agreement": "measures.agreement",
+    "bias_card": "report.card",
     "bias_cost": "measures.costs",
     "cost_spread": "measures.costs",
     "dearest_ordering": "measures.costs",
@@ -37,6 +38,7 @@ _HOMES = {
     "rank_orderings": "measures.costs",
     "read": "judging",
     "reading": "report.reading",
+    "run_probe": "probing",
     "score_position_matrix": "measures.matrices",
 }
 
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
         score_position_matrix as score_position_matrix,
     )
     from logitjudge.pairing import pairwise as pairwise
+    from logitjudge.probing import run_probe as run_probe
+    from logitjudge.report.card import bias_card as bias_card
     from logitjudge.report.reading import reading as reading
     from logitjudge.run import Run as Run, SampledRun as SampledRun
     from logitjudge.store import load_run as load_run

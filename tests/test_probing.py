@@ -17,7 +17,7 @@ from logitjudge.errors import InputError, RunFolderError
 from logitjudge.measures.estimates import Estimate, TTest
 from logitjudge.measures.lengths import slope
 from logitjudge.probes import detectable, formatting, measured, position, preference, verbosity
-from logitjudge.report.card import card, crossed, verdict
+from logitjudge.report.card import bias_card, crossed, verdict
 
 NOISE = "quality_sd=1;order_noise=0.4;item_position_sd=0.3"
 
@@ -188,7 +188,7 @@ def test_the_commands_and_the_card(tmp_path, capsys):
     assert cli.main(["probe", "position", "--model", model, "--out", folder]) == 2
     assert "--data" in capsys.readouterr().err
     with pytest.raises(RunFolderError, match="holds no probe"):
-        card(tmp_path)
+        bias_card(tmp_path)
 
 
 def test_the_variants_load_the_judge_once_and_read_the_same(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def card(
     from logitjudge.cli._sections import card as tables
     from logitjudge.report import card as cards, html
 
-    made = cards.card(folder)
+    made = cards.bias_card(folder)
     over = cards.crossed(made, fail_on or [])
     if as_json:
         _console.print_json({**made, "crossed": over})

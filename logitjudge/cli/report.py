@@ -31,11 +31,11 @@ def report(
     """
     from logitjudge.probing import is_card
     from logitjudge.report import html
-    from logitjudge.report.card import card
+    from logitjudge.report.card import bias_card
     from logitjudge.store import load_run
 
     if len(folders) == 1 and is_card(folders[0]):
-        made = card(folders[0])
+        made = bias_card(folders[0])
         _console.print_json(made) if as_json else html.write(html.card(made), Path(out))
         typer.echo(out, err=as_json)
         return

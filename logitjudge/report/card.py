@@ -19,7 +19,7 @@ COMPARE = {">": operator.gt, ">=": operator.ge}
 Json = dict[str, Any]
 
 
-def card(folder: str | Path) -> Json:
+def bias_card(folder: str | Path) -> Json:
     """Everything that the probes in a folder say of a judge.
 
     Returns
