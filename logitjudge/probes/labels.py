@@ -109,7 +109,7 @@ def in_order(run: Run) -> FloatArray:
 
 def preferences(run: Run) -> FloatArray:
     """(I, L) mean log-ratio of each label in nats; each item's sum is 0."""
-    mean: FloatArray = cells(run, ratios.clr(run)).mean(axis=(2, 3))
+    mean: FloatArray = cells(run, ratios.clr(run)).mean(axis=(1, 2))
     return mean
 
 
