@@ -11,7 +11,8 @@ import math
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -215,9 +216,34 @@ def _parse(model: Any) -> ModelSpec:
 
 
 def open_backend(spec: ModelSpec) -> Backend:
-    """Load the judge."""
-    backend: Backend = registry.load("backends", spec.backend).open(spec)
-    return backend
+    """Load the judge; within `kept` its weights may be loaded already."""
+    module = registry.load("backends", spec.backend)
+    if _last is None or spec.kind in ("planted", "loaded") or not hasattr(module, "again"):
+        backend: Backend = module.open(spec)
+        return backend
+    weights = json.dumps(
+        [str(spec.path), {**spec.identity(), "chat_template": None}, spec.device, spec.trust_remote_code]
+    )
+    if weights in _last:
+        _last[weights] = module.again(_last[weights], spec)
+    else:
+        _last.clear()  # before the next is loaded: there may be room for one only
+        _last[weights] = module.open(spec)
+    return _last[weights]
+
+
+_last: dict[str, Backend] | None = None
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Within it the judge that was opened last stays in memory, so that its runs one after another load it once."""
+    global _last
+    before, _last = _last, {} if _last is None else _last
+    try:
+        yield
+    finally:
+        _last = before
 
 
 def open_tokenizer(spec: ModelSpec) -> Tokenizer | None:

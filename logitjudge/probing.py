@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from logitjudge import models, registry, rubrics, store
 from logitjudge.core import Item, ItemSet, Message, Rubric
-from logitjudge.errors import InputError, NotObserved, RunFolderError
+from logitjudge.errors import InputError, NotObserved, RunFolderError, unknown
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
 from logitjudge.probes import Generate, Probe, ProbeResult, Staged, Variant
@@ -23,18 +23,53 @@ if TYPE_CHECKING:
 RESULT = "probe.json"
 MOST = 1024  # tokens that a writer may write for one text
 RUBRIC = "helpfulness"  # of items that have none
+YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
 
 
-def make(spec: str) -> tuple[str, Probe, bool]:
-    """Name and probe of a registered name, or of a user's own ``./mine.py``, and whether it has items of its own (``OWN``)."""
+def make(spec: str, parameters: Mapping[str, Any] | None = None) -> tuple[str, Probe, bool]:
+    """Name and probe of a registered name, or of a user's own ``./mine.py``, and whether it has items of its own (``OWN``).
+
+    Raises
+    ------
+    InputError
+        No such probe, or `parameters` that it does not have.
+    """
     path = Path(spec)
     module = registry.load_file(path) if path.suffix == ".py" else registry.load("probes", spec)
     if not callable(made := getattr(module, "probe", None)):
         raise InputError(
             f"probe {spec}: it has no 'probe', a dataclass with variants(items, generate) and effect(runs). Define one."
         )
-    return path.stem, made(), bool(getattr(module, "OWN", False))
+    return path.stem, made(**_parsed(path.stem, made, parameters or {})), bool(getattr(module, "OWN", False))
+
+
+def parameters_of(spec: str) -> list[str]:
+    """Names of the parameters that a probe takes."""
+    return [part.name for part in fields(make(spec)[1])]  # type: ignore[arg-type]
+
+
+def _parsed(name: str, made: Any, parameters: Mapping[str, Any]) -> Json:
+    """Parameters of a probe; a text is read as the type of its field."""
+    types = {part.name: get_type_hints(made)[part.name] for part in fields(made)} if parameters else {}
+    return {key: _value(f"probe {name}", key, value, types) for key, value in parameters.items()}
+
+
+def _value(where: str, key: str, value: Any, types: Mapping[str, Any]) -> Any:
+    if key not in types:
+        has = unknown("parameter", key, types) if types else f"unknown parameter {key!r}. It has none."
+        raise InputError(f"{where}: {has}")
+    try:
+        return PARSERS.get(types[key], str)(value) if isinstance(value, str) else value
+    except (ValueError, KeyError) as error:
+        kind = getattr(types[key], "__name__", types[key])
+        raise InputError(f"{where}: {key}={value!r} is no {kind}. Give one, such as --set {key}=...") from error
+
+
+def has_items(spec: str) -> bool:
+    """Whether a probe has items of its own."""
+    return make(spec)[2]
 
 
 def run_probe(
@@ -48,6 +83,7 @@ def run_probe(
     limit: int | None = None,
     seed: int = 0,
     writer: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Json:
     """Judge the variants of one probe, and give its result.
@@ -66,6 +102,8 @@ def run_probe(
         Of the variants by a rubric: by default the items' own, else ``helpfulness``.
     writer
         Model that writes texts, where a probe needs some; by default the judge itself where it can.
+    parameters
+        Of the probe: fields of its dataclass, by name; a text is read as the field's type.
     **options
         As in `logitjudge.judge`.
 
@@ -74,22 +112,29 @@ def run_probe(
     dict
         ``probe``, ``model``, ``effects``, ``notes``, ``skipped`` (reason -> ids), ``variants`` (name -> items, folder).
     """
-    name, probe, own = make(spec)
+    name, probe, own = make(spec, parameters)
     folder = Path(out) / name
     itemset = None if data is None else _under(items_of(data, limit, seed), rubric)
     if itemset is None and not own:
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
     variants: dict[str, Variant] = {}
     runs: dict[str, Run] = {}
-    more = probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options))
-    while more:
-        variants |= more
+
+    def read(more: Mapping[str, Variant]) -> None:
+        variants.update(more)
         for key, variant in more.items():
             if variant.items:
                 place = folder / _folder(key)
                 runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
-        more = probe.then(runs) if isinstance(probe, Staged) else {}
-    made = _result(name, str(model), probe, variants, runs)
+
+    def found() -> ProbeResult:
+        read(probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options)))
+        while isinstance(probe, Staged) and (more := probe.then(runs)):
+            read(more)
+        return probe.effect(runs)
+
+    with models.kept():
+        made = _result(name, str(model), probe, variants, runs, found)
     store.write_json(folder / RESULT, made)
     return made
 
@@ -119,9 +164,9 @@ def _judged(
     items = replace(itemset, items=variant.items) if itemset else ItemSet(variant.items)
     if variant.pairwise:
         return pairwise(model, items, out=out, **{**options, **_given(template=variant.template)})
-    own = "item" if all(item.rubric for item in variant.items) else RUBRIC
+    own = "item" if all(item.rubric for item in variant.items) else rubric or RUBRIC
     return judge(
-        model, items, out=out, rubric=variant.rubric or rubric or own, orderings=variant.orderings or orderings,
+        model, items, out=out, rubric=variant.rubric or own, orderings=variant.orderings or orderings,
         **{**options, **_given(template=variant.template)},
     )  # fmt: skip
 
@@ -130,15 +175,25 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _result(name: str, model: str, probe: Probe, variants: Mapping[str, Variant], runs: Mapping[str, Run]) -> Json:
-    """What is written down of a probe."""
+def _result(
+    name: str,
+    model: str,
+    probe: Probe,
+    variants: Mapping[str, Variant],
+    runs: Mapping[str, Run],
+    effect: Callable[[], ProbeResult],
+) -> Json:
+    """What is written down of a probe; without a number where nothing was left to judge, with the reason."""
+    found, reason = ProbeResult(()), ""
     try:
-        found, reason = probe.effect(runs), ""
-    except (NotObserved, KeyError) as error:
-        found, reason = (
-            ProbeResult(()),
-            f"nothing was left to judge ({error})" if isinstance(error, KeyError) else str(error),
-        )
+        found = effect()
+    except NotObserved as error:
+        reason = str(error)
+    except KeyError as error:  # a variant has no run
+        if error.args[0] not in variants or error.args[0] in runs:
+            raise
+        why = " or ".join(dict.fromkeys(variants[error.args[0]].skipped.values()))
+        reason = f"nothing was left to judge as {error}" + (f": {why}" if why else "")
     skipped: dict[str, list[str]] = {}
     for variant in variants.values():
         for item, why in variant.skipped.items():

@@ -2,14 +2,17 @@
 
 import json
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny_models
 from scipy import stats
 
 import logitjudge as lj
-from logitjudge import cli, probing, registry
-from logitjudge.core import Item
+from logitjudge import cli, models, probing, registry
+from logitjudge.backends import hf
+from logitjudge.core import Item, Message
 from logitjudge.errors import InputError, RunFolderError
 from logitjudge.measures.estimates import Estimate, TTest
 from logitjudge.measures.lengths import slope
@@ -133,6 +136,7 @@ def effect_of(value, low, high, noise=None, unit="share", main=True):
         ((-0.3, -0.5, -0.1), "found"),
         ((0.3, 0.1, 0.5, 0.3), "within what the noise floor could do"),
         ((0.1, -0.1, 0.3), "not found; at most 0.3 either way"),
+        ((0.0, 0.0, 0.0), "the same for every item"),
         ((0.1, None, None), "no interval: few"),
         ((None, None, None), "no number: few"),
     ],
@@ -185,6 +189,38 @@ def test_the_commands_and_the_card(tmp_path, capsys):
     assert "--data" in capsys.readouterr().err
     with pytest.raises(RunFolderError, match="holds no probe"):
         card(tmp_path)
+
+
+def test_the_variants_load_the_judge_once_and_read_the_same(tmp_path, monkeypatch):
+    folder, loads = tiny_models.save(tmp_path / "llama"), []
+    monkeypatch.setattr(hf, "load", lambda spec, load=hf.load: loads.append(spec.name) or load(spec))
+    given = items(2)
+    made = probing.run_probe(str(folder), "formatting", given, out=tmp_path / "card", rubric="helpfulness")
+    assert (len(made["variants"]), len(loads)) == (3, 1)
+    alone = lj.judge(str(folder), formatting.Formatting().variants(given)["formatted"].items, rubric="helpfulness")
+    assert len(loads) == 2
+    kept = lj.load_run(tmp_path / "card" / "formatting" / "formatted")
+    np.testing.assert_array_equal(kept.logp, alone.logp)
+
+
+def test_a_judge_that_is_kept_takes_the_date_and_the_template_of_each_run(tmp_path):
+    folder = str(tiny_models.save(tmp_path / "llama"))
+    dated = "{{ strftime_now('%Y') }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    with models.kept():
+        made = [
+            models.open_backend(replace(models.parse(folder), date=date, chat_template=text))
+            for date, text in (("2020-01-01", dated), ("2021-01-01", dated), ("2021-01-01", None))
+        ]
+        again = [one.tokenizer.render((Message("user", "hi"),), "") for one in made]
+        other = models.open_backend(replace(models.parse(folder), dtype="bfloat16"))
+    assert again == [
+        "2020hi",
+        "2021hi",
+        models.open_backend(models.parse(folder)).tokenizer.render((Message("user", "hi"),), ""),
+    ]
+    assert made[0].model is made[1].model is made[2].model
+    assert other.model is not made[0].model
+    assert models.open_backend(models.parse(folder)).model is not other.model
 
 
 TOY = '''

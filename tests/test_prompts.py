@@ -130,7 +130,14 @@ def test_the_top_score_of_the_reference_is_not_the_last_line():
     assert "###Reference Answer (Score 5):" in printed(prompts.load("prometheus"), ordering=reverse(FIVE))
 
 
-OTHER_FIELDS = {"criteria": "- clarity", "first": "one", "second": "two", "letter": "A"}
+OTHER_FIELDS = {
+    "criteria": "- clarity",
+    "first": "one",
+    "second": "two",
+    "letter": "A",
+    "answered": "",
+    "asked": "Clarity",
+}
 
 
 @pytest.mark.parametrize("name", prompts.names())

@@ -33,6 +33,11 @@ class Planted:
         Under a rubric: log-odds that the ends gain from labels in the order of their texts, by a straight line in both ranks; share of
         an item's quality that goes by the label, whatever text stands beside it; logits between each score and the next for each
         "excellent" in the criterion, and against them for each "poor".
+    confident, hedged
+        The same for the response that the group ``confident`` names (1 or 2; alone: 1), and for one with a hedge.
+    reference, named
+        Under a rubric, between each score and the next: for a response all of whose words stand in a reference that is shown (in
+        proportion), and for the end of the scale that the field ``reference_named`` names.
     interaction
         ``(SEED, SD)``: ``default_rng(SEED).normal(0, SD, (K, K))``, indexed [score, position].
     quality_scale
@@ -62,6 +67,10 @@ class Planted:
     binding: float = 0.0
     by_label: float = 0.0
     leading: float = 0.0
+    confident: float = 0.0
+    hedged: float = 0.0
+    reference: float = 0.0
+    named: float = 0.0
     interaction: tuple[int, float] = (0, 0.0)
     quality_scale: float = 1.0
     quality_sd: float = 1.0
@@ -156,6 +165,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "binding": _finite,
     "by_label": _within(0, 1, closed="low high"),
     "leading": _finite,
+    "confident": _finite,
+    "hedged": _finite,
+    "reference": _finite,
+    "named": _finite,
     "interaction": _seed_and_sd,
     "quality_scale": _finite,
     "quality_sd": _deviation,
@@ -178,6 +191,10 @@ _FORMS = {
     "binding": "a number",
     "by_label": "a share from 0 to 1",
     "leading": "a number",
+    "confident": "a number",
+    "hedged": "a number",
+    "reference": "a number",
+    "named": "a number",
     "interaction": "SEED:SD, a whole number and a number of at least 0, such as 3:0.5",
     "quality_scale": "a number",
     "quality_sd": _SD,

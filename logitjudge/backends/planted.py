@@ -24,6 +24,7 @@ from logitjudge.backends import Query
 from logitjudge.backends._planted_spec import Planted
 from logitjudge.core import FloatArray, IntArray, Readings, Rubric
 from logitjudge.measures.pair_composition import formatted
+from logitjudge.measures.wording import hedges, overlap
 from logitjudge.pairs import RESPONSES, Candidates
 from logitjudge.tokens import Tokenizer
 
@@ -148,18 +149,25 @@ def _rivals(planted: Planted, own: Sequence[Query]) -> FloatArray:
         groups = query.item.groups
         for n, name in enumerate(RESPONSES):
             logits[u, levels - 2 + n] = _trait(planted, query.item.fields[name], groups.get(f"family_{n + 1}"))
+            logits[u, levels - 2 + n] += planted.confident * (groups.get("confident") == n + 1)
     if levels == 3:
         logits[:, 0] = logits[:, 1:].mean(axis=1)
     return logits
 
 
+def _said(planted: Planted, query: Query) -> float:
+    """What a response gains by its confidence, by a reference, and by words in the criterion."""
+    praise = query.rubric.criterion.count("excellent") - query.rubric.criterion.count("poor")
+    sure = query.item.groups.get("confident") == 1
+    return planted.confident * sure + planted.leading * praise + _anchors(planted, query.item.fields)
+
+
 def _traits(planted: Planted, own: Sequence[Query]) -> FloatArray:
     """(U, K) logits of what a response is like, under a rubric: the higher the score, the more."""
     levels = len(own[0].rubric.levels)
-    trait = [_trait(planted, q.item.fields.get("response", ""), q.item.groups.get("family")) for q in own]
-    if planted.leading:
-        praise = [q.rubric.criterion.count("excellent") - q.rubric.criterion.count("poor") for q in own]
-        trait = [one + planted.leading * words for one, words in zip(trait, praise, strict=True)]
+    trait = [
+        _trait(planted, q.item.fields.get("response", ""), q.item.groups.get("family")) + _said(planted, q) for q in own
+    ]
     logits: FloatArray = np.outer(trait, np.arange(levels) - (levels - 1) / 2)
     return logits
 
@@ -167,7 +175,15 @@ def _traits(planted: Planted, own: Sequence[Query]) -> FloatArray:
 def _trait(planted: Planted, text: str, family: object) -> float:
     """Logits of a response's length, formatting and family."""
     length = planted.length * math.log(max(1, len(text)) / 1000) if planted.length else 0.0
-    return length + planted.formatting * formatted(text) + planted.self * (family == FAMILY)
+    hedged = planted.hedged * (hedges(text) > 0) if planted.hedged else 0.0
+    return length + hedged + planted.formatting * formatted(text) + planted.self * (family == FAMILY)
+
+
+def _anchors(planted: Planted, fields: Mapping[str, str]) -> float:
+    """Logits of a reference that is shown, and of a score that is named for it."""
+    named = {"highest": 1, "lowest": -1}.get(fields.get("reference_named", ""), 0)
+    shared = overlap(fields.get("response", ""), fields.get("reference", "")) if planted.reference else 0.0
+    return planted.reference * shared + planted.named * named
 
 
 def _score_position(planted: Planted, levels: int) -> FloatArray:

@@ -99,6 +99,12 @@ def open(spec: ModelSpec) -> VLLMJudge:  # noqa: A001  (the protocol's name)
     return VLLMJudge(llm, tokenizer, options, vllm)
 
 
+def again(judge: VLLMJudge, spec: ModelSpec) -> VLLMJudge:
+    """A judge on the engine of another, of a later date or with another chat template."""
+    tokenizer = judge.tokenizer.again(spec.chat_template, spec.date, spec.thinks)
+    return VLLMJudge(judge.llm, tokenizer, judge.settings, judge.package)
+
+
 def check(spec: ModelSpec) -> Any:
     """The package vllm, if it can read this judge with these settings. Raises `ModelError` otherwise."""
     if spec.kind not in ("hub", "folder"):

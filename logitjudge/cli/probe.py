@@ -11,6 +11,7 @@ from logitjudge.cli import _console, _judging, _options
 EXAMPLES = """
   logitjudge probe verbosity formatting --model Qwen/Qwen3-8B --data mine.jsonl --out cards/q8
   logitjudge probe all --model ./my-model --data demo --limit 24 --out cards/mine
+  logitjudge probe self_preference --model Qwen/Qwen3-8B --data mine.jsonl --set family=qwen --set second=cards/llama --out cards/q8
   logitjudge probe ./mine.py --model ./my-model --data demo --out cards/mine
 """
 
@@ -28,13 +29,21 @@ def probe(
     ],
     data: Annotated[
         str | None,
-        typer.Option("--data", metavar="D", help="Items with responses; probes with items of their own need none."),
+        typer.Option(
+            "--data",
+            metavar="D",
+            help="Items with responses. Not for probes with their own, under 'all'.",
+        ),
     ] = None,
     writer: Annotated[
         str | None,
         typer.Option(
             "--writer", metavar="M", help="Model that writes texts where a probe needs some; the judge itself."
         ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of a probe, such as family=qwen; repeatable."),
     ] = None,
     rubric: Annotated[str | None, typer.Option("--rubric", metavar="R", help=_options.RUBRIC)] = None,
     orderings: Annotated[
@@ -61,27 +70,59 @@ def probe(
     Judges variants of the items that differ in one thing, in both orders and under all orderings, and prints the effect with its
     interval, the smallest effect that these items could show, and what the noise floor could do. 'card DIR' shows all probes of a judge.
     """
-    from logitjudge import registry
+    from logitjudge import models, registry
     from logitjudge.cli._sections import card as tables
-    from logitjudge.probing import run_probe
+    from logitjudge.probing import has_items, run_probe
 
     asked = registry.names("probes") if "all" in names else list(dict.fromkeys(names))
+    chosen = _parameters(asked, given or [])
     options: dict[str, Any] = dict(
         writer=writer, rubric=rubric, orderings=orderings, backend=backend, dtype=dtype, device=device, revision=revision,
         limit=limit, seed=seed, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
         base_url=base_url, trust_remote_code=trust_remote_code,
     )  # fmt: skip
     made = []
-    for name in asked:
-        _console.note(f"probe {name}")
-        made.append(
-            _judging.judged(
-                model, data, judge=lambda m, d, n=name, **more: run_probe(m, n, d, **more), out=out, **options
+    with models.kept():
+        for name in asked:
+            _console.note(f"probe {name}")
+            made.append(
+                _judging.judged(
+                    model,
+                    None if "all" in names and has_items(name) else data,
+                    judge=lambda m, d, n=name, **more: run_probe(m, n, d, **more),
+                    out=out,
+                    parameters=chosen[name],
+                    **options,
+                )  # fmt: skip
             )
-        )
     if as_json:
         _console.print_json(made)
         return
     for one in made:
         tables.probe(_console.out(), one)
     typer.echo(f"\nnext: logitjudge card {out}")
+
+
+def _parameters(asked: list[str], given: list[str]) -> dict[str, dict[str, str]]:
+    """Of each probe asked for the parameters that it has; each must be known to one of them.
+
+    Raises
+    ------
+    InputError
+        A parameter without a value, one that is given twice, or one that no probe has.
+    """
+    from logitjudge.errors import InputError, unknown
+    from logitjudge.probing import parameters_of
+
+    known = {name: parameters_of(name) for name in asked}
+    every = {parameter for names in known.values() for parameter in names}
+    values: dict[str, str] = {}
+    for text in given:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        if not key or not sign or key in values:
+            raise InputError(f"--set {text!r} should be given once, as NAME=VALUE.")
+        if key not in every:
+            has = unknown("parameter", key, every) if every else f"{', '.join(asked)} has no parameters."
+            raise InputError(f"--set {text!r}: {has}")
+        values[key] = value
+    return {name: {key: values[key] for key in names if key in values} for name, names in known.items()}

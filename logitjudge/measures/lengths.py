@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
-from logitjudge.core import FloatArray
+from logitjudge.core import FloatArray, IntArray
 from logitjudge.measures import intervals
-from logitjudge.measures.estimates import Estimate
+from logitjudge.measures.estimates import Estimate, TTest
+from logitjudge.measures.intervals import Statistic
 
 DRAWS = 1000
+LEAST = 3  # clusters that an interval takes
 
 
 def slope(y: FloatArray, columns: Sequence[FloatArray], clusters: Sequence[str], *, seed: int = 0) -> Estimate:
@@ -27,15 +30,37 @@ def slope(y: FloatArray, columns: Sequence[FloatArray], clusters: Sequence[str],
     if np.linalg.matrix_rank(x - x.mean(axis=0) * (np.arange(x.shape[1]) < x.shape[1] - 1)) < x.shape[1]:
         return Estimate(None, None, None, len(y), count, "the columns do not vary apart from each other")
 
-    def slopes(weight: FloatArray) -> FloatArray:
-        moments = np.einsum("bi,ij,ik->bjk", weight, x, x)
-        right = np.einsum("bi,ij,i->bj", weight, x, y)
-        solved: FloatArray = np.linalg.pinv(moments) @ right[..., None]
-        return solved[:, 0, 0]
+    return bootstrapped(lambda weight: coefficients(weight, x, y)[:, 0], number, seed=seed)
 
-    value = float(slopes(np.ones((1, len(y))))[0])
-    if count < 3:
-        return Estimate(value, None, None, len(y), count, f"no interval: {count} clusters")
-    drawn = intervals.bootstrap(slopes, number, draws=DRAWS, rng=np.random.default_rng(seed))
+
+def coefficients(weight: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """(B, P) least-squares coefficients of y (N,) on x (N, P) under B weights (B, N)."""
+    moments = np.einsum("bi,ij,ik->bjk", weight, x, x)
+    right = np.einsum("bi,ij,i->bj", weight, x, y)
+    solved: FloatArray = np.linalg.pinv(moments) @ right[..., None]
+    return solved[..., 0]
+
+
+def bootstrapped(statistic: Statistic, clusters: IntArray, *, count: int | None = None, seed: int = 0) -> Estimate:
+    """A number with a 95 % interval, bootstrap standard error over clusters (N,) times t, and the test against 0 that agrees with it.
+
+    Parameters
+    ----------
+    statistic
+        Takes weights (B, N) and gives (B,); NaN where a resample has none.
+    count
+        Of the clusters that it rests on, where these are not all.
+    """
+    of, count = len(clusters), count or int(clusters.max()) + 1
+    value = float(statistic(np.ones((1, of)))[0])
+    if count < LEAST:
+        return Estimate(value, None, None, of, count, f"no interval: {count} clusters")
+    drawn = intervals.bootstrap(statistic, clusters, draws=DRAWS, rng=np.random.default_rng(seed))
+    drawn = drawn[np.isfinite(drawn)]
+    if len(drawn) < DRAWS / 2:
+        return Estimate(value, None, None, of, count, "no interval: most resamples are degenerate")
     low, high = intervals.t_interval(value, drawn, count)
-    return Estimate(value, low, high, len(y), count, intervals.few(count))
+    error = float(np.std(drawn, ddof=1))
+    t = value / error if error else None
+    p = 1.0 if t is None else float(2 * stats.t.sf(abs(t), count - 1))
+    return Estimate(value, low, high, of, count, intervals.few(count), TTest(t, count - 1, p))

@@ -87,7 +87,7 @@ def repeat(
     if temperature == 0:
         winner = picks(run)[:, o] @ run.scores
         return Repeat(winner, np.zeros(len(winner)), None, "the winner: repeats are equal at temperature 0")
-    _require_direct(run)
+    require_direct(run)
     q = _heated(run.logp[:, o], temperature)
     mean = q @ run.scores
     sd = np.sqrt(np.maximum(q @ run.scores.astype(float) ** 2 - mean**2, 0))
@@ -122,7 +122,8 @@ def _sampled(run: Run, sampled: SampledRun) -> Repeat:
     return Repeat(aligned(mean, sampled, ids), aligned(sd, sampled, ids), None, how)
 
 
-def _require_direct(run: Run) -> None:
+def require_direct(run: Run) -> None:
+    """Raise `NotObserved` unless a draw at a temperature is one token of the distribution that was read."""
     verdict, tokens = run.provenance.get("verdict", "direct"), run.provenance.get("option_tokens") or 1
     if verdict != "direct" or tokens > 1:
         why = f"writes first (verdict {verdict})" if verdict != "direct" else f"answers in up to {tokens} tokens"

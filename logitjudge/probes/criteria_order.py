@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from logitjudge import orderings
 from logitjudge.core import FloatArray, Item, Level, Rubric
 from logitjudge.errors import NotObserved
-from logitjudge.probes import POINTS, Effect, Generate, ProbeResult, Variant, measured
+from logitjudge.probes import POINTS, Generate, ProbeResult, Variant, measured
 from logitjudge.run import Run
 
 Order = tuple[int, ...]
@@ -21,13 +23,23 @@ Order = tuple[int, ...]
 class CriteriaOrder:
     """All criteria of a text in one prompt, under the rotations of their order, answered line by line.
 
-    The answers so far stand before the next one: the judge's own most probable ones, and of two criteria every one, so that the second
-    criterion's distribution is the exact mean over the first one's answers.
+    The answers so far stand before the next one. Of a few criteria all answers are read, so that each distribution is the exact mean
+    over the answers before it; of more, the judge's own most probable ones.
+
+    Parameters
+    ----------
+    exact
+        Up to so many criteria, all answers are read: K ** (C - 1) prompts for the last of C.
+    texts
+        Only so many texts; 0: all. (A limit on items would take single criteria of texts.)
     """
+
+    exact: int = 2
+    texts: int = 0
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """The first criterion of each order. Items of the same instruction and response are one text, their rubrics its criteria."""
-        texts = grouped(items)
+        texts = dict(list(grouped(items).items())[: self.texts or None])
         levels = sorted({len(rubrics) for _, rubrics in texts.values()})
         most = max(levels, default=0)
         if most < 2:
@@ -49,28 +61,23 @@ class CriteriaOrder:
         for name, run in runs.items():
             order, place = parsed(name)
             if place == done and place + 1 < len(order):
-                made[stage(order, place + 1)] = _next(run, order, exact=len(order) == 2)
+                made[stage(order, place + 1)] = _next(run, order, exact=len(order) <= self.exact)
         return made
 
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
-        """Each criterion's score when it is asked later, minus its score when it is asked first, and the spread over all places."""
+        """Each criterion's score when it is asked later, minus its score when it is asked first, and the mean of these."""
         made = scores(runs)
-        effects = []
-        for c, name in enumerate(made.names):
-            first, later = made.expected[c, 0], made.expected[c, 1:].mean(axis=0)
-            effects.append(measured(f"{name}: asked later minus asked first", POINTS, later - first, made.items))
-        exact = (
-            "the exact mean over the answers"
-            if made.expected.shape[1] == 2
-            else "the judge's own most probable answers"
-        )
-        return ProbeResult((_largest(effects), *effects), (f"Behind {exact} to the criteria before it.",))
-
-
-def _largest(effects: Sequence[Effect]) -> Effect:
-    """The effect of the largest size comes first, under a name that says so."""
-    one = max(effects, key=lambda effect: abs(effect.estimate.value or 0))
-    return replace(one, name=f"largest of {len(effects)} criteria, {one.name}", main=False)
+        later = made.expected[:, 1:].mean(axis=1) - made.expected[:, 0]
+        effects = [
+            measured("score asked later, minus asked first, mean over criteria", POINTS, later.mean(axis=0), made.items)
+        ]
+        effects += [
+            measured(f"{name}: asked later, minus asked first", POINTS, values, made.items)
+            for name, values in zip(made.names, later, strict=True)
+        ]
+        exact = len(made.names) <= self.exact
+        behind = "the exact mean over the answers" if exact else "the judge's own most probable answers"
+        return ProbeResult(tuple(effects), (f"Behind {behind} to the criteria before it.",))
 
 
 def rotations(count: int) -> list[Order]:
@@ -103,22 +110,26 @@ def grouped(items: Sequence[Item]) -> dict[str, tuple[Item, tuple[Rubric, ...]]]
 
 def question(name: str, item: Item, rubrics: Sequence[Rubric], order: Order, given: Sequence[str]) -> Item:
     """What asks for the next criterion of an order, behind the options `given` to those before it."""
-    titles = [title(rubrics[c]) for c in order]
-    lines = "".join(f"{one}: {option}\n" for one, option in zip(titles, given, strict=False))
+    names = titles(rubrics)
+    asked = [names[c] for c in order]
+    lines = "".join(f"{one}: {option}\n" for one, option in zip(asked, given, strict=False))
     fields = {
         "instruction": item.fields["instruction"], "response": item.fields["response"],
-        "criteria": "\n".join(f"- {one}: {rubrics[c].criterion}" for one, c in zip(titles, order, strict=True)),
-        "answered": lines, "asked": titles[len(given)],
+        "criteria": "\n".join(f"- {one}: {rubrics[c].criterion}" for one, c in zip(asked, order, strict=True)),
+        "answered": lines, "asked": asked[len(given)],
     }  # fmt: skip
     key = "/".join([name, ",".join(str(c + 1) for c in order), *given])
-    asked = json.dumps([[one, rubrics[c].criterion] for one, c in zip(titles, order, strict=True)])
-    groups = {"text": name, "answers": "\n".join(given), "asked": asked}
+    kept = json.dumps([[one, rubrics[c].criterion] for one, c in zip(asked, order, strict=True)])
+    groups = {"text": name, "answers": "\n".join(given), "asked": kept}
     return Item(key, fields, scale(rubrics[order[len(given)]]), None, item.cluster, groups)
 
 
-def title(rubric: Rubric) -> str:
-    """A criterion's name as the judge writes it."""
-    return rubric.name.rpartition("_")[2].replace("-", " ").capitalize() or rubric.name
+def titles(rubrics: Sequence[Rubric]) -> list[str]:
+    """The criteria's names as the judge writes them: without brackets, and without the words that all begin with."""
+    words = [re.sub(r"\(.*?\)", "", one.name).replace("_", " ").replace("-", " ").split() for one in rubrics]
+    same = len(os.path.commonprefix(words))
+    made = [" ".join(one[same:]).capitalize() for one in words]
+    return made if all(made) and len(set(made)) == len(made) else [one.name for one in rubrics]
 
 
 def scale(rubric: Rubric) -> Rubric:
@@ -173,39 +184,45 @@ def scores(runs: Mapping[str, Run]) -> Scores:
     """Expected scores of all criteria at all places; behind several answers their mean, weighted by the answers' probabilities."""
     orders = {parsed(name)[0] for name in runs}
     count = len(next(iter(orders)))
-    firsts = {order: runs[stage(order, 0)] for order in orders}
-    some = firsts[tuple(range(count))]
+    some = runs[stage(tuple(range(count)), 0)]
     texts = [str(item.groups["text"]) for item in some.items]
     made = np.full((count, count, len(texts)), np.nan)
     names = {}
     for order in orders:
+        weights: Weights = {(text, ()): 1.0 for text in texts}
         for place in range(count):
             run = runs[stage(order, place)]
-            made[order[place], place] = _means(run, texts, firsts[order])
+            made[order[place], place] = _means(run, texts, weights)
             names[order[place]] = str(run.items[0].fields["asked"])
+            weights = _behind_them(run, weights)
     if np.isnan(made).any():
         raise NotObserved("some text was not read at all places")
     return Scores(tuple(names[c] for c in range(count)), some.items, made)
 
 
-def _means(run: Run, texts: Sequence[str], first: Run) -> FloatArray:
+Weights = dict[tuple[str, tuple[str, ...]], float]  # probability of a text's answers so far
+
+
+def _means(run: Run, texts: Sequence[str], weights: Weights) -> FloatArray:
     """(I,) mean expected score of each text's questions, weighted by how probable the answers before them are."""
-    expected = run.probs()[:, 0] @ run.scores
-    known = {str(item.groups["text"]): n for n, item in enumerate(first.items)}
-    sums, weights = dict.fromkeys(texts, 0.0), dict.fromkeys(texts, 0.0)
-    for value, item in zip(expected, run.items, strict=True):
-        text, given = str(item.groups["text"]), answers(item)
-        weight = _probability(first, known[text], given[0]) if len(given) == 1 else 1.0
+    sums, total = dict.fromkeys(texts, 0.0), dict.fromkeys(texts, 0.0)
+    for value, item in zip(run.probs()[:, 0] @ run.scores, run.items, strict=True):
+        text = str(item.groups["text"])
+        weight = weights[text, tuple(answers(item))]
         sums[text] += weight * float(value)
-        weights[text] += weight
-    return np.array([sums[text] / weights[text] if weights[text] else np.nan for text in texts])
+        total[text] += weight
+    return np.array([sums[text] / total[text] if total[text] else np.nan for text in texts])
 
 
-def _probability(first: Run, i: int, option: str) -> float:
-    rubric = first.items[i].rubric
-    assert rubric is not None
-    k = [level.option for level in rubric.levels].index(option)
-    return float(first.probs()[i, 0, k])
+def _behind_them(run: Run, weights: Weights) -> Weights:
+    """How probable each answer to this run's questions is, with those before it."""
+    made: Weights = {}
+    for row, item in zip(run.probs()[:, 0], run.items, strict=True):
+        assert item.rubric is not None
+        text, before = str(item.groups["text"]), tuple(answers(item))
+        for level, value in zip(item.rubric.levels, row, strict=True):
+            made[text, (*before, level.option)] = weights[text, before] * float(value)
+    return made
 
 
 probe = CriteriaOrder

@@ -60,6 +60,8 @@ def verdict(effect: Json) -> str:
         return f"no interval: {found['note']}"
     if effect["noise"] is not None and abs(found["value"]) <= effect["noise"]:
         return "within what the noise floor could do"
+    if found["low"] == found["high"]:
+        return "the same for every item"
     if found["low"] > 0 or found["high"] < 0:
         return "found"
     limit = max(abs(found["low"]), abs(found["high"]))

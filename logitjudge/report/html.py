@@ -14,6 +14,7 @@ import jinja2
 from logitjudge import __version__
 from logitjudge.errors import InputError
 from logitjudge.report import pair_page, pair_tables, pictures, tables
+from logitjudge.report.card import UNITS
 from logitjudge.report.compare import comparison
 from logitjudge.report.page import page
 from logitjudge.report.tables import Table
@@ -68,13 +69,14 @@ def card(made: Json) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["number"] = tables.number
+    environment.filters |= {"number": tables.number, "small": lambda p: f"{p:.3f}" if p >= 0.001 else "< 0.001"}
+    units = {text: name for name, text in UNITS.items()}
     probes = [
         {**one, "effects": [{**effect, "bar": _bar(one, effect)} for effect in one["effects"]]}
         for one in made["probes"]
     ]
     template = environment.from_string(CARD.read_text(encoding="utf-8"))
-    return template.render(card={**made, "probes": probes}, version=__version__)
+    return template.render(card={**made, "probes": probes}, units=units, version=__version__)
 
 
 def _bar(one: Json, effect: Json) -> Json:

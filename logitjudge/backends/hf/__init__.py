@@ -44,6 +44,11 @@ def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
     return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date, spec.thinks))
 
 
+def again(judge: HFJudge, spec: ModelSpec) -> HFJudge:
+    """A judge with the weights of another, of a later date or with another chat template."""
+    return HFJudge(judge.model, judge.tokenizer.again(spec.chat_template, spec.date, spec.thinks))
+
+
 def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
     """Load the tokenizer of a judge, without its weights."""
     return HFTokenizer(load_tokenizer(spec), spec.chat_template, spec.date, spec.thinks)

@@ -42,6 +42,10 @@ class HFTokenizer:
         self._end = self._appended()
         self.system_folded = self.has_chat and not self._takes_system()
 
+    def again(self, chat_template: str | None, date: str, thinks: bool) -> HFTokenizer:
+        """The same tokenizer at another date, or with another chat template."""
+        return HFTokenizer(self._tokenizer, chat_template, date, thinks)
+
     @property
     def has_chat(self) -> bool:
         """Whether there is a chat template; without one the prompt is plain text."""

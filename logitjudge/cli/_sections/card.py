@@ -20,29 +20,32 @@ def show(console: Console, card: Json) -> None:
     """Print a card."""
     console.print(f"Bias card of {card['model']}", style="bold", soft_wrap=True)
     for one in card["probes"]:
-        probe(console, one)
+        probe(console, one, main=True)
     if card["not_tested"]:
         title(console, "Not tested")
         for name, why in card["not_tested"].items():
             say(console, f"{name}: {why}", "  ")
 
 
-def probe(console: Console, found: Json) -> None:
-    """Print what one probe found."""
+def probe(console: Console, found: Json, *, main: bool = False) -> None:
+    """Print what one probe found; with `main` its main effects alone."""
     items = max((row["items"] for row in found["variants"].values()), default=0)
     title(console, f"{found['probe']} ({plural(items, 'item')})")
     if found["reason"]:
         say(console, f"No number: {found['reason']}.")
+    shown = [one for one in found["effects"] if one["main"] or not main]
     rows = [
         [
             number(one["estimate"]["value"], "+.3f"), _between(one["estimate"]), SHORT.get(one["unit"], one["unit"]),
             number(one["detectable"], ".3f"), number(one["noise"], ".3f"), _p(one["estimate"]["test"]),
         ]
-        for one in found["effects"]
+        for one in shown
     ]  # fmt: skip
-    for one, row in zip(found["effects"], rows, strict=True):
+    for one, row in zip(shown, rows, strict=True):
         say(console, f"{one['name']}: {one.get('verdict') or verdict(one)}")
         table(console, ["effect", "95 % interval", "unit", "could find", "noise", "p"], [row], left=0)
+    if more := len(found["effects"]) - len(shown):
+        say(console, f"{plural(more, 'more number')}: --json, --out FILE.html.", "  ")
     for why, ids in found["skipped"].items():
         say(
             console,
