@@ -1,7 +1,8 @@
 """What a notebook shows, as plain values, and where two executions of it differ.
 
-Text must be the same but for runs of blanks (numpy pads 0.12 to the width of 0.1234), whole numbers too. A number with digits behind the point may differ by 0.01, and by
-one in its last place where it has fewer than two (24.8 %): processors differ in the last bits of a float32 model, a result
+Text must be the same but for runs of blanks and what numpy pads (0.12 to the width of 0.1234), whole numbers too. A number with
+digits behind the point may differ by 0.01, and by one in its last place where it has fewer than two (24.8 %): processors differ in
+the last bits of a float32 model, a result
 does not. Of an image only its being there is compared.
 """
 
