@@ -1,7 +1,8 @@
 """What a notebook shows, as plain values, and where two executions of it differ.
 
-Text must be the same but for runs of blanks, whole numbers too. A number with digits behind the point may differ by 0.01, and by
-one in its last place where it has fewer than two (24.8 %): processors differ in the last bits of a float32 model, a result
+Text must be the same but for runs of blanks and what numpy pads (0.12 to the width of 0.1234), whole numbers too. A number with
+digits behind the point may differ by 0.01, and by one in its last place where it has fewer than two (24.8 %): processors differ in
+the last bits of a float32 model, a result
 does not. Of an image only its being there is compared.
 """
 
@@ -9,6 +10,7 @@ import re
 from itertools import zip_longest
 
 NUMBER = re.compile(r"([-−]?\d+\.\d+(?:e[-+]?\d+)?)")
+PADDED = re.compile(r" (?=[,\])])|(?<=[\[(]) ")
 AROUND = 60  # characters
 
 
@@ -52,13 +54,16 @@ def _apart(before, after):
     """The stored and the new piece around the first difference, or None."""
     if before[0] != after[0]:
         return f"{before[0]} {before[1][:AROUND]!r}", f"{after[0]} {after[1][:AROUND]!r}"
-    pieces = [
-        NUMBER.split("\n".join(" ".join(line.split()) for line in text.splitlines())) for _, text in (before, after)
-    ]
+    pieces = [NUMBER.split("\n".join(map(_bare, text.splitlines()))) for _, text in (before, after)]
     for n, (a, b) in enumerate(zip_longest(*pieces, fillvalue="")):
         if not (_near(a, b) if n % 2 else a == b):
             return tuple(f"{before[0]} {_around(part, n, a, b)!r}" for part in pieces)
     return None
+
+
+def _bare(line):
+    """A line without what numpy and terminals pad."""
+    return PADDED.sub("", " ".join(line.split()))
 
 
 def _near(a, b):

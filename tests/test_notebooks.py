@@ -150,3 +150,9 @@ def test_a_missing_cell_and_an_error_are_noticed():
 
 def test_a_stream_that_came_in_parts_is_one():
     assert differences("n", notebook(stream("ab\n")), notebook(stream("a"), stream("b\n"))) == []
+
+
+def test_what_numpy_pads_is_no_change():
+    before, after = ("array([[0.14741218, 0.31]])", "array([[0.1474126 , 0.31 ]])")
+    assert not differences("n", notebook(stream(before)), notebook(stream(after)))
+    assert differences("n", notebook(stream(before)), notebook(stream(after.replace("[[", "[ ([ "))))
