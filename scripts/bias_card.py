@@ -19,15 +19,8 @@ from logitjudge.core import Message
 
 WORDS = 160  # tokens that a response may have
 POINTWISE = (
-    "position",
-    "formatting",
-    "labels",
-    "scale_direction",
-    "rubric_anchoring",
-    "stochastic",
-    "verbosity",
-    "style",
-)
+    "position", "formatting", "verbosity", "style", "scale_direction", "rubric_anchoring", "reference_anchoring", "stochastic", "labels",
+)  # fmt: skip
 
 
 def responses(model: str, instructions: list[str]) -> list[str]:
@@ -73,19 +66,18 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--family", default="qwen")
     parser.add_argument("--other-family", default="smollm")
-    parser.add_argument("--limit", type=int, default=24)
     parser.add_argument("--pairs", type=int, default=40)
     given = parser.parse_args()
     out = Path(given.out)
-    card, second, two = (str(out / name) for name in ("card", "second", "two-criteria"))
+    card, second, two, length = (str(out / name) for name in ("card", "second", "two-criteria", "length"))
     out.mkdir(parents=True, exist_ok=True)
     pairs = out / "pairs.jsonl"
     if not pairs.exists():
         write_pairs(given, pairs)
     judge = ("--model", given.model, "--out", card)
-    bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", str(given.limit))
-    run("probe", *POINTWISE, *judge, *bench)
-    run("probe", "reference_anchoring", *judge, *bench)
+    run("probe", *POINTWISE, *judge, "--data", "demo")
+    bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", "80", "--set", "write=false")
+    run("probe", "verbosity", "--model", given.model, "--out", length, *bench)
     run("probe", "agreeableness", *judge)
     run(
         "probe",
@@ -110,7 +102,7 @@ def main() -> None:
         "--set",
         f"second={second}",
     )
-    run("probe", "length_controlled", *judge, "--data", f"llmbar:{given.llmbar}", "--limit", str(4 * given.limit))
+    run("probe", "length_controlled", *judge, "--data", f"llmbar:{given.llmbar}", "--limit", "80")
     summaries = f"summeval:{given.summeval}?systems=M17"
     run("probe", "criteria_order", *judge, "--data", summaries, "--set", "texts=12")
     run(

@@ -95,6 +95,8 @@ def test_a_restatement_that_is_too_short_is_skipped_and_counted():
     (reason,) = made["pairs"].skipped.values()
     assert reason.startswith("restated only 0.")
     assert [item.fields["response"] for item in made["longer"].items] == [texts["i0"], "x" * 10_000]
+    silent = verbosity.Verbosity(write=False).variants(three, generate)
+    assert (len(silent["pairs"].skipped), len(silent["all"].items)) == (3, 3)
     nobody = verbosity.Verbosity().variants(three, None)
     assert not nobody["pairs"].items
     assert len(nobody["pairs"].skipped) == 3

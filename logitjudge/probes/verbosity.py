@@ -41,15 +41,22 @@ class Verbosity:
     ----------
     least
         A restatement that is not so many times as long is skipped, and counted.
+    write
+        Whether a model writes what is not given; else only the slopes are left of items without the field.
     """
 
     least: float = LEAST
+    write: bool = True
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (response, longer), and both alone by the rubric; ``all`` items, for the regression on length."""
         given = {item.id: item.fields[FIELD] for item in items if item.fields.get(FIELD)}
         asked = [item for item in items if item.id not in given]
-        written = generate([f"{item.fields['response']}\n\n{RESTATE}" for item in asked]) if generate and asked else []
+        written = (
+            generate([f"{item.fields['response']}\n\n{RESTATE}" for item in asked])
+            if generate and asked and self.write
+            else []
+        )
         found = {**given, **{item.id: text.strip() for item, text in zip(asked, written, strict=False)}}
         skipped = {
             item.id: "no restatement: no field 'longer', and no model to write one"
