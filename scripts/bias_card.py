@@ -66,6 +66,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--family", default="qwen")
     parser.add_argument("--other-family", default="smollm")
+    parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--pairs", type=int, default=40)
     given = parser.parse_args()
     out = Path(given.out)
@@ -75,7 +76,7 @@ def main() -> None:
     if not pairs.exists():
         write_pairs(given, pairs)
     judge = ("--model", given.model, "--out", card)
-    run("probe", *POINTWISE, *judge, "--data", "demo")
+    run("probe", *POINTWISE, *judge, "--data", "demo", "--limit", str(given.limit), "--orderings", "cyclic")
     bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", "80", "--set", "write=false")
     run("probe", "verbosity", "--model", given.model, "--out", length, *bench)
     run("probe", "agreeableness", *judge)
