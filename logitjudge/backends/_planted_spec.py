@@ -85,7 +85,7 @@ class Planted:
         """Raise `InputError` where a part has not one number for each of K levels, or is for pairs and this is none."""
         if given := [name for name in OF_PAIRS if getattr(self, name) and not pairs]:
             raise InputError(
-                f"planted judge: {given[0]!r} is for pairs ('logitjudge pairwise'), not for rubrics. {_known()}"
+                f"planted judge: {given[0]!r} is for pairs ('logitjudge pairwise'), not for rubrics or --points. {_known()}"
             )
         for name in ("position", "label"):
             values = getattr(self, name)
