@@ -278,7 +278,8 @@ class Run:
         """Long frame, one row an (item, ordering, score).
 
         Columns: item, cluster, ordering (score values, first position first, joined by commas), score, position
-        (1-based), logp (nats), prob, mass, and the items' group columns. Where some reading is not exact there is a
+        (1-based), logp (nats), prob, mass, and the items' group columns. Where labels do not move with their levels there is a column
+        labels (score values whose options are printed, first position first), too. Where some reading is not exact there is a
         column exact, too; prob is NaN in such a reading, its logp and mass are upper bounds where exact is false.
         """
         import pandas as pd
@@ -298,6 +299,10 @@ class Run:
                 "mass": np.repeat(self.mass.ravel(), k),
             }
         )
+        if any(o.labels is not None for o in self.orderings):
+            values = self.scores.tolist()
+            printed = [",".join(str(values[k]) for k in (o.labels or o.shown)) for o in self.orderings]
+            frame.insert(3, "labels", np.tile(np.repeat(printed, k), items))
         if not self.exact.all():
             frame["exact"] = self.exact.ravel()
         for name in dict.fromkeys(name for item in self.items for name in item.groups):

@@ -6,9 +6,11 @@ candidate and order. What is read is the distribution of each criterion's points
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,20 +120,44 @@ def scored_pairs(
     """
     asked = criteria_of(points) if isinstance(points, str | Path) else tuple(points)
     itemset = items_of(data, limit, seed)
+    _begin(Path(out), asked, overwrite=bool(options.get("overwrite")))
     for one in asked:
         made = [row for item in itemset.items for row in _questions(item, one, asked)]
         judge(
             model, replace(itemset, items=tuple(made)), orderings="identity", out=Path(out) / one.folder,
             template=template, seed=seed, **options,
         )  # fmt: skip
-    rows = [{"name": one.name, "points": one.points, "text": one.text} for one in asked]
-    store.write_json(Path(out) / MANIFEST, {"kind": "scored", "criteria": rows})
+    store.write_json(Path(out) / MANIFEST, _manifest(asked, finished=True))
     return load_scored(out)
+
+
+def _manifest(asked: Sequence[Criterion], *, finished: bool) -> dict[str, Any]:
+    return {"kind": "scored", "finished": finished, "criteria": [asdict(one) for one in asked]}
+
+
+def _begin(out: Path, asked: Sequence[Criterion], *, overwrite: bool) -> None:
+    """Say what the folder is going to hold, before anything is read; a half-made one says so."""
+    if (out / "run.json").exists():
+        raise RunFolderError(f"{out} holds a run of its own. Choose another --out for points.")
+    before = _criteria(out) if is_scored(out) else tuple(asked)
+    if tuple(asked) != before and not overwrite:
+        raise RunFolderError(
+            f"{out} was made with other criteria ({', '.join(one.name for one in before)}). Use the same, another --out, or --overwrite."
+        )
+    for old in {one.folder for one in before} - {one.folder for one in asked}:
+        if (out / old / "run.json").exists():
+            shutil.rmtree(out / old)
+    out.mkdir(parents=True, exist_ok=True)
+    store.write_json(out / MANIFEST, _manifest(asked, finished=False))
 
 
 def _questions(item: Item, one: Criterion, every: Sequence[Criterion]) -> list[Item]:
     """Questions of one pair by one criterion: an item for each candidate and order."""
     pairs.require_pair(item)
+    if pairs.CRITERIA in item.fields:
+        raise InputError(
+            f"pair {item.id!r} has criteria of its own, and points go by those of the file. Take the column 'criteria' out."
+        )
     known = {name: text for name, text in item.fields.items() if name not in pairs.RESPONSES}
     listed = "\n".join(f"- {c.name} (0 to {c.points} points){': ' if c.text else ''}{c.text}" for c in every)
     made = []
@@ -202,6 +228,22 @@ def is_scored(folder: str | Path) -> bool:
     return (Path(folder) / MANIFEST).exists()
 
 
+def _criteria(folder: str | Path, *, finished: bool = False) -> tuple[Criterion, ...]:
+    """Criteria of a folder of pairs with points; with `finished`, of a whole one."""
+    path = Path(folder) / MANIFEST
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))
+        asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in made["criteria"])
+        whole = made["finished"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(
+            f"{path} cannot be read: {type(error).__name__}: {error}. Make it with 'pairwise --points'."
+        ) from error
+    if finished and not whole:
+        raise RunFolderError(f"{folder} is not finished. Run the same command again: it goes on where it stopped.")
+    return asked
+
+
 def load_scored(folder: str | Path) -> Scored:
     """Load a folder of pairs with points.
 
@@ -210,17 +252,13 @@ def load_scored(folder: str | Path) -> Scored:
     RunFolderError
         It is none, or a criterion's run is not there.
     """
-    import json
-
-    path = Path(folder) / MANIFEST
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["criteria"]
-        asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(
-            f"{path} cannot be read: {type(error).__name__}: {error}. Make it with 'pairwise --points'."
-        ) from error
+    asked = _criteria(folder, finished=True)
     runs = [store.load_run(Path(folder) / one.folder) for one in asked]
+    judges = {run.provenance["identity"]["fingerprint"] for run in runs}
+    if len(judges) > 1:
+        raise RunFolderError(
+            f"{folder}: its criteria were read by {len(judges)} different judges. Read it anew: --overwrite."
+        )
     known = [
         {(i.groups["pair"], i.groups["order"], i.groups["candidate"]): n for n, i in enumerate(run.items)}
         for run in runs

@@ -19,6 +19,8 @@ from logitjudge.prompts import MissingField, Template
 if TYPE_CHECKING:
     import pandas as pd
 
+OFFERS = ("pairwise", "pairwise_ties")  # shipped templates, which say themselves whether a tie may be answered
+TIE = "TIE"
 VERDICTS = ("direct", "feedback", "think", "sampled")
 
 
@@ -136,6 +138,11 @@ def pairs_study(
         prompts.load(template or ("pairwise_ties" if ties else "pairwise"), verdict),
         pairs.KIND, refuses,
     )  # fmt: skip
+    if (TIE in made.template.source) != ties and made.template.name in OFFERS:
+        offers = "asks for TIE" if TIE in made.template.source else "knows no TIE"
+        raise InputError(
+            f"the template {made.template.name!r} {offers}: {'leave --ties out' if ties else 'use it with --ties'}."
+        )
     _check_template(made)
     return made
 

@@ -17,8 +17,9 @@ from logitjudge.errors import InputError, ItemError, NotObserved
 from logitjudge.measures.pair_calibration import checks, disagreements, gold_agreement, kappa
 from logitjudge.measures.pair_composition import composition, formatted
 from logitjudge.measures.pair_panel import panel, vote
-from logitjudge.measures.pair_rules import RULES
+from logitjudge.measures.pair_rules import RULES, ruled
 from logitjudge.measures.pair_threshold import clusters_needed, lower_bound, threshold
+from logitjudge.measures.pairs import pairs
 from logitjudge.run import Run
 
 CASE = case_file("pair_calibration")
@@ -339,3 +340,19 @@ def test_votes():
         {n: run_of_probs([[[0.9, 0.1], [0.1, 0.9]]] * 2, pair_items(2, [1, 2])) for n in "ab"}, "flips_discarded"
     )
     assert (discarded.majority.pairs, discarded.majority.discarded) == (0, 2)
+
+
+def test_discarded_verdicts_are_no_errors_of_a_panel():
+    gold = [1, 2] * 30
+    rng = np.random.default_rng(1)
+    content = np.where(np.array(gold) == 1, 0.5, -0.5) + rng.normal(0, 1, (2, 60))
+    items = pair_items(60, gold)
+    runs = {n: planted_pairs(one, slot=0.7, items=items) for n, one in zip("12", content, strict=True)}
+    made = panel(runs, "flips_discarded", draws=20)
+    one, two = (ruled(pairs(run), "flips_discarded") for run in runs.values())
+    both = (one >= 0) & (two >= 0)
+    wrong, other = one[both] != np.array(gold)[both], two[both] != np.array(gold)[both]
+    assert 0 < both.sum() < 60
+    assert made.compared == both.sum()
+    assert made.together[0].both_wrong == (wrong & other).sum()
+    assert made.together[0].phi.value == pytest.approx(np.corrcoef(wrong, other)[0, 1])

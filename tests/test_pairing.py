@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -244,6 +245,34 @@ def test_the_command_and_its_prompts(data, tmp_path, capsys):
 POINTS = "- {name: Policy accuracy, points: 5}\n- {name: clarity, points: 2, text: Clear and short.}\n"
 
 
+def test_a_folder_of_points_is_of_one_judge_and_one_list_of_criteria(data, tmp_path, capsys):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    (tmp_path / "fewer.yaml").write_text(POINTS.splitlines()[0])
+    read = partial(scored.scored_pairs, "planted:quality_sd=1", data, out=tmp_path / "r")
+    read(points=tmp_path / "points.yaml")
+    with pytest.raises(RunFolderError, match="was made with other criteria"):
+        read(points=tmp_path / "fewer.yaml")
+    with pytest.raises(InputError, match="position"):  # the second criterion has fewer points than places
+        scored.scored_pairs(
+            "planted:position=9,0,0,0,0,0", data, points=tmp_path / "points.yaml", out=tmp_path / "r", overwrite=True
+        )
+    with pytest.raises(RunFolderError, match="is not finished"):
+        scored.load_scored(tmp_path / "r")
+    read(points=tmp_path / "points.yaml", overwrite=True)
+    assert cli.main(["show", str(tmp_path / "r"), "--min-mass", "0.8"]) == 2
+    assert "--min-mass means nothing" in capsys.readouterr().err
+    made = json.loads((tmp_path / "r" / "clarity" / "run.json").read_text())
+    made["identity"]["fingerprint"] = "another"
+    (tmp_path / "r" / "clarity" / "run.json").write_text(json.dumps(made))
+    with pytest.raises(RunFolderError, match="2 different judges"):
+        scored.load_scored(tmp_path / "r")
+    read(points=tmp_path / "fewer.yaml", overwrite=True)
+    assert not (tmp_path / "r" / "clarity").exists()
+    lj.pairwise("planted:quality_sd=1", data, out=tmp_path / "p")
+    with pytest.raises(RunFolderError, match="holds a run of its own"):
+        scored.scored_pairs("planted:", data, points=tmp_path / "points.yaml", out=tmp_path / "p")
+
+
 def test_points_are_read_for_both_candidates_in_both_orders(data, tmp_path):
     (tmp_path / "points.yaml").write_text(POINTS)
     made = scored.scored_pairs("planted:quality_sd=1", data, points=tmp_path / "points.yaml", out=tmp_path / "r")
@@ -389,3 +418,36 @@ def test_the_command_of_points(data, tmp_path, capsys):
         else min(one["order"] for one in made["list"])
     )
     assert cli.main([*args, "--ties", "--out", str(tmp_path / "s")]) == 2
+
+
+def test_a_response_beside_a_pair_is_refused_and_couples_are_clusters(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    row = {"id": "a", "instruction": "Say it.", "response_1": "x", "response_2": "y", "gold": 1, "couple": "c"}
+    path.write_text(
+        "".join(json.dumps({**row, "id": name, **more}) + "\n" for name, more in (("a", {}), ("b", {"cluster": "k"})))
+    )
+    assert [item.cluster for item in datasets.load(str(path)).items] == ["couple c", "k"]
+    path.write_text(json.dumps({**row, "response": "z"}))
+    with pytest.raises(InputError, match="line 1, field 'response'.*a row is one response, or a pair"):
+        datasets.load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("template", "ties", "text"), [("pairwise_ties", False, "--ties"), ("pairwise", True, "leave --ties out")]
+)
+def test_a_template_and_ties_must_not_contradict(data, template, ties, text):
+    with pytest.raises(InputError, match=text):
+        lj.pairwise("planted:", data, template=template, ties=ties)
+
+
+def test_a_frame_says_which_letters_were_printed(data, tmp_path):
+    frame = lj.pairwise("planted:slot=1", data, labels="swap", out=tmp_path / "r").to_frame()
+    assert not frame.duplicated(["item", "ordering", "labels", "score"]).any()
+    assert set(frame["labels"]) == {"1,2", "2,1"}
+    assert set(lj.pairwise("planted:slot=1", data, out=tmp_path / "s").to_frame()["labels"]) == {"1,2"}
+    assert "labels" not in lj.judge("planted:", "demo", limit=2, out=tmp_path / "t").to_frame()
+
+
+def test_verdicts_of_pairs_have_no_correlation(data, tmp_path):
+    with pytest.raises(InputError, match="calibrate"):
+        lj.agreement(lj.pairwise("planted:slot=1", data, out=tmp_path / "r"))

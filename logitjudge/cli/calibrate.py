@@ -54,7 +54,7 @@ def calibrate(
 
     if not 0.5 < target < 1:
         raise InputError(f"--target is {target}. Give an accuracy between 0.5 and 1, such as 0.9.")
-    if len(set(folders)) < len(folders):
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise InputError("a run is given twice. Give each run once.")
     loaded = [load_run(folder, partial=partial) for folder in folders]
     runs = dict(zip(_console.run_names(folders), loaded, strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from logitjudge.cli import _console, _tables
+from logitjudge.errors import InputError
 
 if TYPE_CHECKING:
     from logitjudge.run import Run
@@ -58,6 +59,11 @@ def show(
     from logitjudge.store import load_run
 
     if is_scored(folder):
+        given = {"--min-mass": min_mass, "--section": section, "--method": method, "--partial": partial or None}
+        if unused := [name for name, value in given.items() if value is not None] + ["--aliases"] * (
+            aliases != "ignore"
+        ):
+            raise InputError(f"{folder} holds pairs with points, for which {unused[0]} means nothing. Leave it out.")
         _scored(folder, as_json)
         return
     counted = _console.one_of("value for --aliases", aliases, ("ignore", "sum"))

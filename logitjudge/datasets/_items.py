@@ -45,6 +45,11 @@ def _item(row: Row, shipped: Shipped) -> Item:
     row = Row(row.place, {key: value for key, value in row.values.items() if not _absent(row, key)})
     if "response" not in row.values and any(name in row.values for name in RESPONSES):
         return _pair(row)
+    if "response" in row.values and any(name in row.values for name in RESPONSES):
+        raise fail(
+            row, "response", row.values["response"],
+            "stands beside response_1 or response_2: a row is one response, or a pair of them. Take one of them out.",
+        )  # fmt: skip
     groups = {key: _group(row, key) for key in row.values if key not in RESERVED}
     item = Item(
         id=_name(row, "id"),
@@ -67,9 +72,14 @@ def _pair(row: Row) -> Item:
         id=_name(row, "id"),
         fields={"instruction": _instruction(row), **_reference(row), **responses, **criteria, **texts},
         human=gold(row, "gold"),
-        cluster=_name(row, "cluster") if "cluster" in row.values else "",
+        cluster=_name(row, "cluster") if "cluster" in row.values else _couple(row),
         groups=groups,
     )
+
+
+def _couple(row: Row) -> str:
+    """The cluster of a pair that names no other: the pairs of a couple hang together."""
+    return f"couple {_name(row, 'couple')}" if "couple" in row.values else ""
 
 
 def gold(row: Row, field: str) -> tuple[float] | None:

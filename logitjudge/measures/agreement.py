@@ -122,6 +122,10 @@ def agreement(run: Run, method: str = "mean_prob", *, draws: int = 1000, seed: i
     """
     if draws < 2:
         raise InputError(f"draws is {draws}: an interval needs at least two.")
+    if run.kind == "pairwise":
+        raise InputError(
+            "verdicts of pairs have no correlation with gold. Use 'logitjudge show', or 'logitjudge calibrate'."
+        )
     debiased = registry.make("debiasers", method).fit(run)(run)
     scores = debiased.score
     rated = np.flatnonzero(np.isfinite(run.ratings) & np.isfinite(scores))

@@ -37,7 +37,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class TTest:
-    """A t test over clusters of a mean against 0; `p` is 1 where the clusters do not vary."""
+    """A t test over clusters of a mean against 0; `p` is 1 where all are 0; none is made where they are all alike otherwise."""
 
     statistic: float | None
     degrees: float | None
@@ -201,7 +201,8 @@ def effect(values: FloatArray, clusters: IntArray) -> Estimate:
     apart = np.bincount(clusters, weights=values - value)
     error = float(np.sqrt((apart**2).sum() / (1 - 1 / worth))) / of
     if error <= SAME * max(1.0, float(np.abs(values).max())):
-        return Estimate(value, value, value, of, count, "degenerate: the clusters do not vary", TTest(None, None, 1.0))
+        same = TTest(None, None, 1.0) if abs(value) <= SAME else None  # an effect that never varies has no p
+        return Estimate(value, value, value, of, count, "degenerate: the clusters do not vary", same)
     half, t = error * float(stats.t.ppf((1 + LEVEL) / 2, worth - 1)), value / error
     test = TTest(t, worth - 1, float(2 * stats.t.sf(abs(t), worth - 1)))
     return Estimate(value, value - half, value + half, of, count, intervals.few(count), test)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("correct", "false_wins", "undecided")
 LONGER = "gold response"
 LENGTHS = ("longer", "shorter", "equally long")
-APART = ("couple", "check")  # group columns with a meaning of their own
+APART = ("couple", "check", "model_1", "model_2")  # group columns with a meaning of their own
 Length = Callable[[str], float]
 
 

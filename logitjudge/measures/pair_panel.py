@@ -22,6 +22,7 @@ from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import intervals
 from logitjudge.measures.agreement import pearson
 from logitjudge.measures.estimates import Estimate, bounded
+from logitjudge.measures.intervals import Statistic
 from logitjudge.measures.pair_accuracy import Accuracy, Group, outcome_rows, right
 from logitjudge.measures.pair_calibration import RULE
 from logitjudge.measures.pair_review import FIELDS
@@ -60,6 +61,8 @@ class Panel:
         Other pairs of any of them.
     judges
         Name -> accuracy, false wins, undecided pairs.
+    compared
+        Pairs on which all of them have a verdict (`flips_discarded` leaves some without): those of `together` and `correlation`.
     together
         Every two judges.
     correlation
@@ -75,6 +78,7 @@ class Panel:
     clusters: int
     left_out: int
     judges: dict[str, Accuracy]
+    compared: int
     together: tuple[Together, ...]
     correlation: Estimate
     effective: Estimate
@@ -100,7 +104,8 @@ def panel(runs: Mapping[str, Run], rule: str = RULE, *, draws: int = 1000, seed:
     runs
         Judge's name -> its pairwise run. Pairs are matched by id.
     rule
-        Of `logitjudge.measures.pair_rules.RULES`. An error is a verdict that is not the gold, an undecided one, too.
+        Of `logitjudge.measures.pair_rules.RULES`. An error is a verdict that is not the gold, an undecided one, too; a
+        discarded one is none.
     draws, seed
         Of the resampling of clusters.
 
@@ -124,15 +129,18 @@ def panel(runs: Mapping[str, Run], rule: str = RULE, *, draws: int = 1000, seed:
     votes = {**verdicts, MAJORITY: vote(list(verdicts.values()))}
     every: dict[Group, BoolArray] = {(None, None): np.ones(len(ids), np.bool_)}
     told = {row.rule: row for row in outcome_rows(votes, gold, every, clusters, draws=draws, seed=seed)}
-    errors = {name: 1 - right(verdict, gold) for name, verdict in verdicts.items()}
-    correlation = bounded(lambda w: _mean_phi(list(errors.values()), w), clusters, draws=draws, seed=seed)
+    judged = np.all([verdict != NONE for verdict in verdicts.values()], axis=0)
+    errors = {name: (1 - right(verdict, gold))[judged] for name, verdict in verdicts.items()}
+    groups = intervals.number([runs[first].items[i].cluster for i in rows[first][judged]])
+    correlation = _bounded(lambda w: _mean_phi(list(errors.values()), w), groups, draws=draws, seed=seed)
     return Panel(
         rule=rule,
         pairs=len(ids),
         clusters=int(clusters.max()) + 1,
         left_out=len({name for one in found.values() for name in one.ids} - set(ids)),
         judges={name: told[name] for name in runs},
-        together=tuple(_together(a, b, errors, clusters, draws, seed) for a, b in combinations(runs, 2)),
+        compared=int(judged.sum()),
+        together=tuple(_together(a, b, errors, groups, draws, seed) for a, b in combinations(runs, 2)),
         correlation=correlation,
         effective=_effective(correlation, len(runs)),
         majority=told[MAJORITY],
@@ -182,11 +190,17 @@ def vote(verdicts: Sequence[IntArray]) -> IntArray:
     return made
 
 
+def _bounded(statistic: Statistic, clusters: IntArray, **how: int) -> Estimate:
+    """`bounded`, of perhaps no pair at all."""
+    none = Estimate(None, None, None, 0, 0, "there is no pair on which all have a verdict")
+    return bounded(statistic, clusters, **how) if len(clusters) else none
+
+
 def _together(
     one: str, other: str, errors: Mapping[str, FloatArray], clusters: IntArray, draws: int, seed: int
 ) -> Together:
     x, y = errors[one], errors[other]
-    phi = bounded(lambda weight: pearson(x, y, weight), clusters, draws=draws, seed=seed)
+    phi = _bounded(lambda weight: pearson(x, y, weight), clusters, draws=draws, seed=seed)
     return Together(one, other, phi, int((x * y).sum()))
 
 

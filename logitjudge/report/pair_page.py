@@ -58,13 +58,14 @@ def _place(found: Json) -> str:
 def _wins(found: Json) -> str:
     rules = {row["rule"]: row for row in found["rules"]}
     kept = rules["flips_discarded"]
+    aside = " (ties left aside)" if rules["flips_as_ties"]["ties"] or rules["mean_prob"]["ties"] else ""
     discarded = (
         f"and with flips discarded (all {kept['discarded']:,}) nothing is left"
         if kept["rate"]["value"] is None
         else f"with flips discarded ({kept['discarded']:,} of them) {kept['rate']['value']:.1%}"
     )
     return (
-        f"Candidate 1 wins {_share(rules['log_odds']['rate'])} by averaged log-odds, "
+        f"Candidate 1 wins {_share(rules['log_odds']['rate'])} by averaged log-odds{aside}, "
         f"{rules['flips_as_ties']['rate']['value']:.1%} with flips as ties, {discarded}."
     )
 
@@ -95,11 +96,18 @@ def _couples(found: Json) -> list[str]:
 
 def _use(found: Json) -> str:
     count = found["inconclusive"]["pairs"]
+    rows = [
+        row for row in found["accuracy"].get("rows", []) if row["group"] is None and row["rule"] == "flips_discarded"
+    ]
+    right = rows[0]["correct"] if rows else None
+    how_good = (
+        "" if right is None or right["value"] is None else f" Where both orders agree it is right in {_share(right)}."
+    )
     if not count:
-        return "Both orders agree on every pair."
+        return f"Both orders agree on every pair.{how_good}"
     return (
-        f"Use the verdict of a pair only where both orders agree, and give the other {count:,} to people: "
-        "logitjudge export DIR --review FILE."
+        f"The verdict of a pair is of no use where the orders disagree: give these {count:,} to people (logitjudge export DIR --review "
+        f"FILE).{how_good}"
     )
 
 

@@ -61,6 +61,7 @@ def _threshold(console: Console, found: Json) -> None:
         return
     wanted = f"{100 * found['target']:g} % right with {100 * found['confidence']:g} % confidence"
     title(console, f"Threshold for automatic use: {wanted}")
+    say(console, "Of the verdicts by log_odds, whatever the rule above.")
     if found["margin"] is None:
         say(console, f"None: {found['reason']}.")
     else:
@@ -138,7 +139,12 @@ def _panel(console: Console, found: Json) -> None:
     )
     everyone = {**found["judges"], "majority": found["majority"]}
     accuracy_rows(console, "judge", [[cut(name)] for name in everyone], list(everyone.values()))
-    title(console, "Do their errors go together? phi, 1: the same errors")
+    of = (
+        ""
+        if found["compared"] == found["pairs"]
+        else f", of the {plural(found['compared'], 'pair')} on which all have a verdict"
+    )
+    title(console, f"Do their errors go together? phi, 1: the same errors{of}")
     rows = [
         [cut(one["one"]), cut(one["other"]), *nats(one["phi"], ".2f"), f"{one['both_wrong']:,}"]
         for one in found["together"]
