@@ -892,9 +892,11 @@ def test_list(call, kind, parts):
     assert all(len(line.split("  ")) > 1 for line in done.out.splitlines())
 
 
-def test_list_of_probes_is_empty_for_now(call):
+def test_list_of_probes_has_a_sentence_each(call):
     done = call("list", "probes")
-    assert (done.code, done.out) == (0, "")
+    rows = [line.split(maxsplit=1) for line in done.out.splitlines()]
+    assert {"formatting", "labels", "verbosity"} <= {name for name, _ in rows}
+    assert all(text.endswith("?") for _, text in rows)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])

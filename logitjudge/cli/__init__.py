@@ -30,6 +30,7 @@ ORDER = (
     "calibrate",
     "probe",
     "card",
+    "sweep",
     "select",
     "compare",
     "report",
