@@ -29,7 +29,7 @@ def card(
     ] = None,
     as_json: _console.AsJson = False,
 ) -> None:
-    """Show all that the probes found of a judge, and what was not tested.
+    """Show all that the probes found, and what was not tested.
 
     With --fail-on the exit code is 4 where a threshold is crossed, for tests of other projects.
     """
