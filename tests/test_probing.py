@@ -81,20 +81,26 @@ def test_the_position_shares_are_those_of_the_matrix(tmp_path):
     np.testing.assert_allclose(position.shares(run).mean(axis=0), lj.position_distribution(run), atol=1e-12)
 
 
-def test_a_restatement_that_is_too_short_is_skipped_and_counted():
+def test_a_restatement_that_is_too_short_is_asked_for_once_more_then_skipped_and_counted():
     three = items(3, longer=False)
-    texts = {three[0].id: three[0].fields["response"] * 2, three[1].id: "short"}
+    texts = {item.id: item.fields["response"] for item in three}
+    asked = []
 
     def generate(prompts):
-        assert all(prompt.endswith(verbosity.RESTATE) for prompt in prompts)
-        return [texts.get(three[n].id, "x" * 10_000) for n in range(len(prompts))]
+        asked.append(prompts)
+        if len(asked) == 1:
+            return [texts["i0"] * 2, "short", "shorter"]
+        return [texts["i1"] + " " + texts["i1"], "short again"]
 
     made = verbosity.Verbosity().variants(three, generate)
-    assert [item.id for item in made["pairs"].items] == ["i0", "i2"]
-    assert made["pairs"].items[0].fields["response_2"] == texts["i0"]
-    (reason,) = made["pairs"].skipped.values()
-    assert reason.startswith("restated only 0.")
-    assert [item.fields["response"] for item in made["longer"].items] == [texts["i0"], "x" * 10_000]
+    assert asked == [
+        [f"{texts[name]}\n\n{verbosity.RESTATE}" for name in ("i0", "i1", "i2")],
+        [f"{texts[name]}\n\n{verbosity.LONGER}" for name in ("i1", "i2")],
+    ]
+    longer = [texts["i0"] * 2, f"{texts['i1']} {texts['i1']}"]
+    assert [item.fields["response_2"] for item in made["pairs"].items] == longer
+    assert [item.fields["response"] for item in made["longer"].items] == longer
+    assert made["pairs"].skipped == {"i2": "restated less than 1.5 times as long"}
     silent = verbosity.Verbosity(write=False).variants(three, generate)
     assert (len(silent["pairs"].skipped), len(silent["all"].items)) == (3, 3)
     nobody = verbosity.Verbosity().variants(three, None)

@@ -30,7 +30,11 @@ LEAST = 1.5  # times as long, in characters
 RESTATE = (
     "Restate the answer above in different words, adding no new facts, no new recommendations and no new caveats. Keep every claim "
     "identical."
-)  # ../shared/seeds/001: the article's instruction
+)  # the article's instruction
+LONGER = (
+    "Restate the answer above in twice as many words: say every sentence of it in full, and once more in different words. Add no new "
+    "facts, no new recommendations and no new caveats. Keep every claim identical."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +55,14 @@ class Verbosity:
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (response, longer), and both alone by the rubric; ``all`` items, for the regression on length."""
         given = {item.id: item.fields[FIELD] for item in items if item.fields.get(FIELD)}
-        asked = [item for item in items if item.id not in given]
-        written = (
-            generate([f"{item.fields['response']}\n\n{RESTATE}" for item in asked])
-            if generate and asked and self.write
-            else []
-        )
-        found = {**given, **{item.id: text.strip() for item, text in zip(asked, written, strict=False)}}
+        found = given | self._written([item for item in items if item.id not in given], generate)
+        short = {item.id for item in items if self._short(item, found.get(item.id))}
         skipped = {
-            item.id: "no restatement: no field 'longer', and no model to write one"
-            for item in asked
-            if item.id not in found
-        }
-        short = {item.id: len(found[item.id]) / len(item.fields["response"]) for item in items if item.id in found}
-        skipped |= {
-            name: f"restated only {ratio:.2f} times as long" for name, ratio in short.items() if ratio < self.least
+            item.id: f"restated less than {self.least:g} times as long"
+            if item.id in found
+            else "no restatement: no field 'longer', and no model to write one"
+            for item in items
+            if item.id in short
         }
         longer = {name: text for name, text in found.items() if name not in skipped}
         return {
@@ -74,6 +71,20 @@ class Verbosity:
             "longer": Variant(replaced(items, longer)),
             "all": Variant(tuple(items), orderings="identity"),
         }
+
+    def _short(self, item: Item, text: str | None) -> bool:
+        return text is None or len(text) < self.least * len(item.fields["response"])
+
+    def _written(self, items: Sequence[Item], generate: Generate | None) -> dict[str, str]:
+        """Restatements by id: by the article's instruction, and where that came out short by one that asks for length."""
+        made: dict[str, str] = {}
+        if generate is None or not self.write:
+            return made
+        for instruction in (RESTATE, LONGER):
+            left = [item for item in items if self._short(item, made.get(item.id))]
+            texts = generate([f"{item.fields['response']}\n\n{instruction}" for item in left]) if left else []
+            made |= {item.id: text.strip() for item, text in zip(left, texts, strict=True)}
+        return made
 
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
         """Preference for the longer in log-odds and points; the slope of scores on length, with and without people's scores."""
