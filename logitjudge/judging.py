@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, store, texts, verdicts
+from logitjudge import models, noise, parts, planning, shards, store, texts, verdicts
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
@@ -75,6 +75,7 @@ def judge(
     timeout: float = 60.0,
     concurrency: int = 8,
     tokenizer: Any = None,
+    shard: str | None = None,
     progress: Report | None = None,
 ) -> Run:
     """Read the probability of every score option for every item under every ordering.
@@ -109,6 +110,8 @@ def judge(
     base_url, served_model, timeout, concurrency
         For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
         answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
+    shard
+        ``"2/8"``: read only the second eighth of the batches, and leave the run unfinished, for `logitjudge.shards.merge`.
     progress
         Called with a `Progress` after each batch.
 
@@ -130,7 +133,7 @@ def judge(
         max_new_tokens=max_new_tokens, unended=unended, trace=trace, samples=samples, temperature=temperature,
         max_batch_tokens=max_batch_tokens, trust_remote_code=trust_remote_code, overwrite=overwrite, model_kwargs=model_kwargs,
         chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
-        concurrency=concurrency, tokenizer=tokenizer, progress=progress,
+        concurrency=concurrency, tokenizer=tokenizer, shard=shard, progress=progress,
     )  # fmt: skip
 
 
@@ -162,11 +165,13 @@ def run_study(
     timeout: float = 60.0,
     concurrency: int = 8,
     tokenizer: Any = None,
+    shard: str | None = None,
     progress: Report | None = None,
 ) -> Run:
     """Read what a study asks, into a run folder; parameters and errors as in `judge`."""
     if max_batch_tokens is not None and max_batch_tokens < 1:
         raise InputError(f"max_batch_tokens is {max_batch_tokens}. Give a whole number of at least 1, or leave it out.")
+    part = None if shard is None else shards.parse(shard)
     report = progress or (lambda _: None)
     spec = models.parse(
         model, backend, dtype=dtype, device=device, revision=revision, trust_remote_code=trust_remote_code,
@@ -183,27 +188,29 @@ def run_study(
     anew = (
         overwrite and (folder / "run.json").exists()
     )  # even one that cannot be read; `store.start` removes the old run
+    wanted = {
+        "model": spec.shown_name,
+        "data": str(data) if isinstance(data, str | Path) else None,
+        "limit": limit,
+        "max_batch_tokens": max_batch_tokens,
+    }
+    begins = {"identity": identity, "configuration": wanted, "model": json.loads(_json(models.to_dict(spec)))}
+    if (head := _begun(folder, identity, anew)) is None or head["finished"] is None:
+        with store.locked(folder):
+            head = _begun(folder, identity, anew)  # another process may have gone on with it
+            if head is None or head["finished"] is None:
+                _go_on(folder, asked, spec, head, begins, report, part)
+    else:
+        report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
+    return store.load_run(folder, partial=part is not None)
+
+
+def _begun(folder: Path, identity: Mapping[str, Any], anew: bool) -> dict[str, Any] | None:
+    """The header of a run of the same identity that has begun, or None."""
     head = None if anew else store.header(folder)
     if head is not None:
         _same(folder, head["identity"], identity)
-    if head is None or head["finished"] is None:
-        wanted = {
-            "model": spec.shown_name,
-            "data": str(data) if isinstance(data, str | Path) else None,
-            "limit": limit,
-            "max_batch_tokens": max_batch_tokens,
-        }
-        _go_on(
-            folder,
-            asked,
-            spec,
-            head,
-            {"identity": identity, "configuration": wanted, "model": json.loads(_json(models.to_dict(spec)))},
-            report,
-        )
-    else:
-        report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
-    return store.load_run(folder)
+    return head
 
 
 def _temporary() -> Path:
@@ -261,6 +268,7 @@ def _go_on(
     head: dict[str, Any] | None,
     header: Mapping[str, Any],
     report: Report,
+    part: shards.Part | None = None,
 ) -> None:
     """Begin or resume a run, and finish it."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -278,6 +286,8 @@ def _go_on(
     else:
         report(Progress(message="checking the judge, and proving the fast path"))
         planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
+    if part is not None:
+        part.check(head["batches"])
     _session(head, backend, now)
     if (
         refused is not None
@@ -286,8 +296,12 @@ def _go_on(
     store.write_json(folder / "run.json", head)
     report(Progress(message=_size_line(head)))
     report(Progress(message=_path_line(head["sessions"][-1])))
-    _read_batches(folder, asked, backend, head, how, report)
+    _read_batches(folder, asked, backend, head, how, report, part)
     head["sessions"][-1].update(backend.provenance())  # some engines count what they did
+    if part is not None:
+        store.write_json(folder / "run.json", head)
+        report(Progress(message=f"shard {part}: its batches are read. Put all shards together with: logitjudge merge"))
+        return
     if served := _served_line(head["sessions"][-1]):
         report(Progress(message=served))
     head = {**head, **texts.ended(folder, asked, head, how)}
@@ -346,13 +360,21 @@ def _session(head: dict[str, Any], backend: Backend, now: str) -> None:
 
 
 def _read_batches(
-    folder: Path, asked: Study, backend: Backend, head: dict[str, Any], how: Writing | None, report: Report
+    folder: Path,
+    asked: Study,
+    backend: Backend,
+    head: dict[str, Any],
+    how: Writing | None,
+    report: Report,
+    part: shards.Part | None = None,
 ) -> None:
     done = parts.done(folder, written=how is not None)
     ready = read = 0
     total, orders = head["items"] - head["refused"], len(asked.orderings) * (how.texts if how else 1)
     report(Progress(0, total, 0, total * orders))
     for number, items in enumerate(_batches(folder, asked, head)):
+        if part is not None and not part.has(number):
+            continue
         if number not in done:
             queries, names = texts.written(folder, asked, backend, number, items, how)
             _note_options(folder, head, queries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,6 +149,14 @@ def join(folder: Path) -> None:
                 writer.write_table(held.slice(0, ROWS))
                 held = held.slice(ROWS).combine_chunks()
         writer.write_table(held)
+
+
+def copy_part(source: Path, folder: Path, batch: int) -> None:
+    """Copy what is stored of one batch, texts and readings, from another run folder."""
+    for kind in (TEXTS, READINGS):  # a batch counts as read when its readings are there
+        for path in _parts(source, kind, f"{batch:06d}"):
+            with writing(folder / kind / path.name, folder) as temporary:
+                shutil.copyfile(path, temporary)
 
 
 def drop(folder: Path) -> None:

@@ -7,14 +7,16 @@ When the run finishes the parts become ``readings/all.parquet``, which outranks 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial as partial_
 from pathlib import Path
 from typing import Any, Literal
 
+import filelock
 import numpy as np
 
 from logitjudge import parts, rubrics
@@ -27,6 +29,7 @@ SCHEMA_VERSION = 1
 STARTING = (
     ".logitjudge-starting"  # while a run starts or is removed: without run.json, only then are the other files ours
 )
+LOCK = ".lock"
 NEEDED = (
     "kind",
     "finished",
@@ -63,6 +66,31 @@ def start(folder: Path, header: Mapping[str, Any], items: Sequence[Item], refuse
     _write_lines(folder / "refused.jsonl", refused)
     write_json(folder / "run.json", header)
     (folder / STARTING).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a run folder while this one writes it; a process that dies lets go.
+
+    Raises
+    ------
+    RunFolderError
+        Another process writes it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / LOCK)
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise RunFolderError(
+            f"{folder} is being written by another process. Wait until it is done, or choose another --out."
+        ) from error
+    except OSError as error:
+        raise RunFolderError(f"{folder} cannot be written: {error.strerror or error}. Choose another --out.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def refuse(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -26,7 +26,7 @@ from logitjudge.study import study
 AXES = {"models": "model", "data": "data", "rubrics": "rubric", "templates": "template", "designs": "orderings"}
 KEYS = (*AXES, "defaults", "exclude")
 NEEDED = ("models", "data")
-NOT_HERE = ("out", "overwrite", "progress", "tokenizer")
+NOT_HERE = ("out", "overwrite", "progress", "tokenizer", "shard")
 STUDY = ("orderings", "rubric", "template", "verdict", "limit", "seed")
 OPENING = (
     "backend", "dtype", "device", "revision", "trust_remote_code", "model_kwargs", "chat_template", "adapter", "base_url",

@@ -40,6 +40,7 @@ HOUSE = (
         "parity",
         "plan",
         "sweep",
+        "shards",
         "cluster",
         "report",
     },

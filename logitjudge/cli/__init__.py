@@ -31,6 +31,7 @@ ORDER = (
     "probe",
     "card",
     "sweep",
+    "merge",
     "select",
     "compare",
     "report",

@@ -61,6 +61,10 @@ def run(
     timeout: _options.Timeout = 60.0,
     concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Read only this part of the batches (1/8 ... 8/8), for 'merge'."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Remove the run in --out and begin anew.")] = False,
     verbose: _console.Verbose = False,
 ) -> None:
@@ -77,8 +81,13 @@ def run(
         dtype=dtype, device=device, revision=revision, limit=limit,
         seed=seed, max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs),
         chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
-        concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite,
+        concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite, shard=shard,
     )  # fmt: skip
+    if shard is not None:
+        typer.echo(
+            f"{out}: shard {shard}, {len(made.items):,} items. When all shards are read: logitjudge merge DIR {out} ..."
+        )
+        return
     _judging.note_refusals(made)
     _judging.tell(out, made)
     raise typer.Exit(_judging.exit_code(made))

@@ -1,0 +1,126 @@
+"""Shards: parts of a run's one batch plan, read by different processes or machines, and put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logitjudge import parts, store
+from logitjudge.errors import InputError, RunFolderError
+
+SAME = ("identity", "batches", "budget", "readings", "refused")  # of all shards of a run
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The `index`-th of `count` shards, from 1: the batches whose number leaves that rest."""
+
+    index: int
+    count: int
+
+    def has(self, batch: int) -> bool:
+        """Whether a batch, from 0, is of this shard."""
+        return batch % self.count == self.index - 1
+
+    def check(self, batches: Sequence[int]) -> None:
+        """Raise `InputError` where some shard would have nothing to read."""
+        if self.count > len(batches):
+            raise InputError(
+                f"shard {self}: the run has {len(batches)} batches. Make at most as many shards, or smaller batches (--max-batch-tokens)."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def parse(text: str) -> Part:
+    """Read ``i/n``.
+
+    Examples
+    --------
+    >>> parse("2/8")
+    Part(index=2, count=8)
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", str(text).strip())
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError(f"shard {text!r} is not one of n, such as 1/8 to 8/8.")
+    return Part(int(found[1]), int(found[2]))
+
+
+def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
+    """Put the batches of all shards of a run into one folder, which the same ``run`` command with that --out then closes.
+
+    Parameters
+    ----------
+    out
+        A new folder, or one that such a merge began.
+    folders
+        Shards of one run: same settings, items, judge and batch plan. Where several hold a batch, the first one's is taken.
+
+    Returns
+    -------
+    dict
+        run.json of the merged run.
+
+    Raises
+    ------
+    RunFolderError
+        A folder is no shard, is of another run or of another plan, or some batch is nowhere.
+    """
+    if not folders:
+        raise InputError("give the folders of the shards.")
+    folder, sources = Path(out), [Path(one) for one in folders]
+    heads = [_head(one) for one in sources]
+    for one, head in zip(sources[1:], heads[1:], strict=True):
+        _same(sources[0], heads[0], one, head)
+    held = _held(sources, heads[0])
+    with store.locked(folder):
+        before = store.header(folder)
+        if before is not None:
+            _same(sources[0], heads[0], folder, before)
+            if before["finished"] is not None:
+                raise RunFolderError(f"{folder} is a finished run. Merge into another folder.")
+        store.start(folder, {**heads[0], "sessions": []}, store.read_items(sources[0]), store.refusals(sources[0]))
+        for number, source in held.items():
+            parts.copy_part(source, folder, number)
+        sessions = [session for head in heads for session in head["sessions"]]
+        halvings = sorted(batch for head in heads for batch in head["halvings"])
+        longest = max((head.get("option_tokens") or 0 for head in heads), default=0)
+        made = {**heads[0], "sessions": sessions, "halvings": halvings, "option_tokens": longest}
+        store.write_json(folder / "run.json", made)
+    return made
+
+
+def _head(folder: Path) -> dict[str, Any]:
+    head = store.header(folder)
+    if head is None:
+        raise RunFolderError(f"{folder} holds no shard. Make one with: logitjudge run --shard 1/4 --out {folder} ...")
+    if head["finished"] is not None:
+        raise RunFolderError(f"{folder} is a finished run, not a shard.")
+    return head
+
+
+def _same(first: Path, head: dict[str, Any], folder: Path, other: dict[str, Any]) -> None:
+    differing = [name for name in SAME if head.get(name) != other.get(name)]
+    if differing:
+        hint = " Give all shards one --max-batch-tokens." if "identity" not in differing else ""
+        raise RunFolderError(f"{folder} is of another run than {first}: {', '.join(differing)} differ.{hint}")
+
+
+def _held(sources: Sequence[Path], head: dict[str, Any]) -> dict[int, Path]:
+    """Which shard has each batch."""
+    written = head["verdict"] != "direct"
+    held: dict[int, Path] = {}
+    for source in reversed(sources):
+        held |= dict.fromkeys(parts.done(source, written=written), source)
+    missing = [number for number in range(len(head["batches"])) if number not in held]
+    if missing:
+        some = ", ".join(str(number) for number in missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+        raise RunFolderError(
+            f"{len(missing)} of {len(head['batches'])} batches are in no shard: {some}. Run the shards that are missing or unfinished."
+        )
+    return dict(sorted(held.items()))
