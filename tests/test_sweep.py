@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import tiny_models
@@ -171,3 +172,8 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path):
     assert kills > 0
     assert {state.state for state in sweep.sweep(path, tmp_path / "killed")} == {"done"}
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+
+def test_the_example_is_a_sweep_of_six_runs(tmp_path):
+    path = Path(__file__).parents[1] / "scripts" / "sweep_example.yaml"
+    assert [state.state for state in sweep.sweep(path, tmp_path / "out")] == ["done"] * 6
