@@ -164,7 +164,8 @@ def _judged(
     items = replace(itemset, items=variant.items) if itemset else ItemSet(variant.items)
     if variant.pairwise:
         return pairwise(model, items, out=out, **{**options, **_given(template=variant.template)})
-    own = "item" if all(item.rubric for item in variant.items) else rubric or RUBRIC
+    known = {item.rubric for item in variant.items}
+    own = rubric or RUBRIC if None in known else "item" if len(known) > 1 else known.pop()
     return judge(
         model, items, out=out, rubric=variant.rubric or own, orderings=variant.orderings or orderings,
         **{**options, **_given(template=variant.template)},
