@@ -165,7 +165,7 @@ def _judged(
     if variant.pairwise:
         return pairwise(model, items, out=out, **{**options, **_given(template=variant.template)})
     known = {item.rubric for item in variant.items}
-    own = rubric or RUBRIC if None in known else "item" if len(known) > 1 else known.pop()
+    own: Any = rubric or RUBRIC if None in known else "item" if len(known) > 1 else known.pop()
     return judge(
         model, items, out=out, rubric=variant.rubric or own, orderings=variant.orderings or orderings,
         **{**options, **_given(template=variant.template)},

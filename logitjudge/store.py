@@ -77,6 +77,7 @@ def locked(folder: Path) -> Iterator[None]:
     RunFolderError
         Another process writes it, or it cannot be written.
     """
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(folder / LOCK)
@@ -91,6 +92,11 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+        if not (folder / "run.json").exists():  # nothing came of it, so nothing stays
+            (folder / LOCK).unlink(missing_ok=True)
+            if made:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
 
 def refuse(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -314,7 +314,7 @@ def test_a_disk_that_refuses_to_let_a_file_grow(request, tmp_path):
 
 def test_no_file_is_left_under_a_temporary_name(out):
     judge(out)
-    assert names(out) == ["items.jsonl", "readings/all.parquet", "refused.jsonl", "run.json"]
+    assert names(out) == [".lock", "items.jsonl", "readings/all.parquet", "refused.jsonl", "run.json"]
 
 
 def test_nothing_temporary_is_ever_among_the_readings(out, monkeypatch):
@@ -335,7 +335,7 @@ def test_nothing_temporary_is_ever_among_the_readings(out, monkeypatch):
 
 def test_one_batch_is_one_part(unfinished):
     parts = ["readings/part-000000.parquet", "readings/part-000001.parquet"]
-    assert names(unfinished) == ["items.jsonl", *parts, "refused.jsonl", "run.json"]
+    assert names(unfinished) == [".lock", "items.jsonl", *parts, "refused.jsonl", "run.json"]
 
 
 def test_the_joined_file_does_not_depend_on_the_parts_it_came_in(tmp_path, monkeypatch):
