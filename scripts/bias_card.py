@@ -19,7 +19,7 @@ from logitjudge.core import Message
 
 WORDS = 160  # tokens that a response may have
 POINTWISE = (
-    "position", "formatting", "verbosity", "style", "scale_direction", "rubric_anchoring", "reference_anchoring", "stochastic", "labels",
+    "position", "formatting", "verbosity", "style", "scale_direction", "rubric_anchoring", "reference_anchoring", "stochastic",
 )  # fmt: skip
 
 
@@ -76,10 +76,11 @@ def main() -> None:
     if not pairs.exists():
         write_pairs(given, pairs)
     judge = ("--model", given.model, "--out", card)
-    run("probe", *POINTWISE, *judge, "--data", "demo", "--limit", str(given.limit), "--orderings", "cyclic")
-    bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", "80", "--set", "write=false")
+    demo = ("--data", "demo", "--limit", str(given.limit), "--orderings", "cyclic")
+    run("probe", *POINTWISE, *judge, *demo)
+    bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", "48", "--set", "write=false")
     run("probe", "verbosity", "--model", given.model, "--out", length, *bench)
-    run("probe", "agreeableness", *judge)
+    run("probe", "agreeableness", *judge, "--orderings", "identity")
     run(
         "probe",
         "self_preference",
@@ -103,9 +104,9 @@ def main() -> None:
         "--set",
         f"second={second}",
     )
-    run("probe", "length_controlled", *judge, "--data", f"llmbar:{given.llmbar}", "--limit", "80")
+    run("probe", "length_controlled", *judge, "--data", f"llmbar:{given.llmbar}", "--limit", "48")
     summaries = f"summeval:{given.summeval}?systems=M17"
-    run("probe", "criteria_order", *judge, "--data", summaries, "--set", "texts=12")
+    run("probe", "criteria_order", *judge, "--data", summaries, "--set", "texts=8")
     run(
         "probe",
         "criteria_order",
@@ -116,8 +117,9 @@ def main() -> None:
         "--data",
         f"{summaries}&criteria=coherence,relevance",
         "--set",
-        "texts=12",
+        "texts=8",
     )
+    run("probe", "labels", *judge, *demo)
     run("card", card, "--out", str(out / "card.html"))
 
 

@@ -177,3 +177,14 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path):
 def test_the_example_is_a_sweep_of_six_runs(tmp_path):
     path = Path(__file__).parents[1] / "scripts" / "sweep_example.yaml"
     assert [state.state for state in sweep.sweep(path, tmp_path / "out")] == ["done"] * 6
+
+
+def test_the_papers_sweep_can_be_planned():
+    runs = sweep.planned(Path(__file__).parents[1] / "scripts" / "paper_sweep.yaml")
+    assert len(runs) == 5 * 4 * 2
+    assert {run.settings["temperature"] for run in runs if run.of["designs"] == "repeat"} == {0.3}
+    assert {
+        run.settings.get("temperature", 0)
+        for run in runs
+        if run.name.startswith("qwen3-8b--") and run.of["designs"] == "balanced"
+    } == {0}
