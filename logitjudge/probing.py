@@ -13,7 +13,7 @@ from logitjudge.core import Item, ItemSet, Message, Rubric
 from logitjudge.errors import InputError, NotObserved, RunFolderError, unknown
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
-from logitjudge.probes import Generate, Probe, ProbeResult, Staged, Variant
+from logitjudge.probes import Explained, Generate, Likely, Probe, ProbeResult, Staged, Variant
 from logitjudge.run import Run
 from logitjudge.study import items_of
 
@@ -131,7 +131,11 @@ def run_probe(
         read(probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options)))
         while isinstance(probe, Staged) and (more := probe.then(runs)):
             read(more)
-        return probe.effect(runs)
+        made = probe.effect(runs)
+        likely = _likely(model, folder, options)
+        if isinstance(probe, Explained) and likely is not None:
+            made = replace(made, effects=(*made.effects, *probe.explain(runs, likely)))
+        return made
 
     with models.kept():
         made = _result(name, str(model), probe, variants, runs, found)
@@ -230,21 +234,58 @@ def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate | 
     return generate
 
 
-def _write(model: Any, prompts: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    known = ("backend", "dtype", "device", "revision", "tokenizer", "model_kwargs", "chat_template", "adapter")
-    backend = models.open_backend(
+def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | None:
+    """How likely a judge finds a response to an instruction, kept in ``likelihoods.json``; None where it cannot be read."""
+    backend_of = options.get("backend") or "hf"
+    if str(model).startswith("planted:") or not hasattr(registry.load("backends", backend_of), "HFJudge"):
+        return None
+    path = folder / "likelihoods.json"
+
+    def likely(texts: Sequence[tuple[str, str]]) -> list[float]:
+        known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        missing = [text for text in dict.fromkeys(texts) if json.dumps(text) not in known]
+        if missing:
+            backend: Any = _opened(model, options)
+            contexts = _contexts(backend.tokenizer, [instruction for instruction, _ in missing])
+            tails = [tuple(ids) for ids in backend.tokenizer.pieces([response for _, response in missing])]
+            found = backend.likelihoods(contexts, tails)
+            known |= {json.dumps(text): value for text, value in zip(missing, found, strict=True)}
+            store.write_json(path, known)
+        return [known[json.dumps(text)] for text in texts]
+
+    return likely
+
+
+def _opened(model: Any, options: Mapping[str, Any]) -> Any:
+    known = (
+        "backend",
+        "dtype",
+        "device",
+        "revision",
+        "tokenizer",
+        "model_kwargs",
+        "chat_template",
+        "adapter",
+        "trust_remote_code",
+    )
+    return models.open_backend(
         models.parse(model, **{name: options[name] for name in known if options.get(name) is not None})
     )
+
+
+def _contexts(tokenizer: Any, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+    """Tokens of a chat in which the judge is about to answer each prompt."""
+    return [tuple(ids) for ids in tokenizer.pieces([tokenizer.render((Message("user", one),), "") for one in prompts])]
+
+
+def _write(model: Any, prompts: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    backend = _opened(model, options)
     tokenizer = backend.tokenizer
     if tokenizer is None or not hasattr(backend, "generate"):
         raise InputError(
             "this judge cannot write texts. Name a model that can: --writer M, or give the texts in the data."
         )
-    contexts = []
-    for prompt in prompts:
-        (ids,) = tokenizer.pieces([tokenizer.render((Message("user", prompt),), "")])
-        contexts.append(tuple(ids))
-    return [trace.text.strip() for trace in backend.generate(contexts, "", MOST)]
+    return [trace.text.strip() for trace in backend.generate(_contexts(tokenizer, prompts), "", MOST)]
 
 
 def is_card(folder: str | Path) -> bool:

@@ -4,14 +4,19 @@ import json
 
 import numpy as np
 import pytest
+import tiny_models
+import torch
 from planted_pairs import run_of_probs
 from scipy import stats
 
-from logitjudge import cli, probing
-from logitjudge.core import Item, Level, Rubric
+import logitjudge as lj
+from logitjudge import cli, models, probing
+from logitjudge.backends import hf
+from logitjudge.core import Item, Level, Message, Rubric
 from logitjudge.errors import InputError
+from logitjudge.measures.pairs import pairs
 from logitjudge.probes import self_preference
-from logitjudge.probes.self_preference import SelfPreference, of_family
+from logitjudge.probes.self_preference import EQUALLY, LIKELIER, UNPROVEN, SelfPreference, of_family
 
 NOISE = "order_noise=0.4;item_position_sd=0.3;slot=0.7"
 DOUBLE = "the family planted over other, by its own judge minus by other's (double difference)"
@@ -258,3 +263,44 @@ def test_parameters_are_read_as_their_type():
         probing.make("verbosity", {"last": "1"})
     with pytest.raises(InputError, match="It has none"):
         probing.make("position", {"last": "1"})
+
+
+def test_likelihoods_are_those_of_a_plain_forward(tmp_path, monkeypatch):
+    backend = models.open_backend(models.parse(str(tiny_models.save(tmp_path / "m")), dtype="float32"))
+    text = "a response of some words"
+    context = tuple(backend.tokenizer.pieces([backend.tokenizer.render((Message("user", "Say it."),), "")])[0])
+    tail = tuple(backend.tokenizer.pieces([text])[0])
+    with torch.inference_mode():
+        logp = backend.model(input_ids=torch.tensor([[*context, *tail]])).logits[0].double().log_softmax(-1)
+    expected = np.mean([float(logp[len(context) + n - 1, token]) for n, token in enumerate(tail)])
+    assert backend.likelihoods([context], [tail]) == [pytest.approx(expected, abs=1e-4)]
+    whole = backend.likelihoods([context], [tail * 200])
+    monkeypatch.setattr(hf, "PLACES", 7)
+    assert backend.likelihoods([context], [tail * 200]) == pytest.approx(whole, abs=1e-4)
+
+
+def test_the_preference_at_equal_likelihood_is_that_of_least_squares(tmp_path):
+    given = [
+        Item(
+            f"t{n}-{name}", {"instruction": f"Say {n}.", "response": f"{name} says {n} " * (1 + n % 3)}, cluster=f"t{n}",
+            groups={"family": name},
+        )
+        for n in range(8)
+        for name in ("ours", "theirs")
+    ]  # fmt: skip
+    folder = str(tiny_models.save(tmp_path / "m"))
+    made = probing.run_probe(folder, "self_preference", given, out=tmp_path / "card", parameters={"family": "ours"})
+    found = {one["name"]: one["estimate"] for one in made["effects"]}
+    run = lj.load_run(tmp_path / "card" / "self_preference" / "pairs")
+    known = json.loads((tmp_path / "card" / "self_preference" / "likelihoods.json").read_text())
+    nats = np.array(
+        [[known[json.dumps([i.fields["instruction"], i.fields[f"response_{k}"]])] for k in (1, 2)] for i in run.items]
+    )
+    side = np.array([1 if item.groups["family_1"] == "ours" else -1 for item in run.items])
+    likelier, odds = (nats[:, 0] - nats[:, 1]) * side, pairs(run).content * side
+    equal, slope = np.linalg.lstsq(np.column_stack([np.ones(8), likelier]), odds, rcond=None)[0]
+    assert found["log-likelihood of the family ours's responses under the judge, minus others'"][
+        "value"
+    ] == pytest.approx(likelier.mean())
+    assert found[f"{UNPROVEN}: preference for the family ours, {EQUALLY}"]["value"] == pytest.approx(equal)
+    assert found[f"{UNPROVEN}: preference for the family ours, {LIKELIER}"]["value"] == pytest.approx(slope)

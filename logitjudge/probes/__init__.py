@@ -23,8 +23,9 @@ from logitjudge.run import Run
 
 POWER = 0.8
 LEVEL = 0.95
-ODDS, POINTS, SHARE = "nats of log-odds", "score points", "share"
+ODDS, POINTS, SHARE, LIKELIHOOD = "nats of log-odds", "score points", "share", "nats a token"
 Generate = Callable[[Sequence[str]], list[str]]
+Likely = Callable[[Sequence[tuple[str, str]]], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,14 @@ class Staged(Protocol):
 
     def then(self, runs: Mapping[str, Run]) -> Mapping[str, Variant]:
         """What is to be judged next, given the runs so far; empty at the end."""
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A probe whose effect may hang on how likely the judge finds the texts."""
+
+    def explain(self, runs: Mapping[str, Run], likely: Likely) -> tuple[Effect, ...]:
+        """Effects with the likelihood in them; `likely` gives, for (instruction, response), nats a token under the judge."""
 
 
 def measured(

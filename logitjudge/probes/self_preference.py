@@ -2,8 +2,10 @@
 
 W_a(a) - W_a(b), how much more often judge a takes its own family's response than family b's, identifies nothing: a's may be better. With
 the readings of a judge of family b of the same pairs, [W_a(a) - W_a(b)] - [W_b(a) - W_b(b)] takes out what both see in the responses. It
-is the sum of both judges' preference for their own. With a judge of a third family what is left is a's, if the third takes no side. The
-likelihood of the responses under the judge, a possible reason, is not read.
+is the sum of both judges' preference for their own. With a judge of a third family what is left is a's, if the third takes no side.
+
+A possible reason is that a judge likes what it finds likely: where it can be read (transformers), the mean log-probability of a response
+behind its instruction, in nats a token, stands beside the preference, and the preference of equally likely responses is given.
 """
 
 from __future__ import annotations
@@ -21,9 +23,24 @@ import numpy as np
 from logitjudge import store
 from logitjudge.core import FloatArray, IntArray, Item
 from logitjudge.errors import InputError, NotObserved
+from logitjudge.measures import intervals
+from logitjudge.measures.estimates import Estimate
+from logitjudge.measures.lengths import bootstrapped, coefficients
 from logitjudge.measures.pairs import TIE, Pairs, golds, pairs
 from logitjudge.pairs import CRITERIA, RESPONSES
-from logitjudge.probes import ODDS, SHARE, Effect, Generate, ProbeResult, Variant, measured, noise
+from logitjudge.probes import (
+    LIKELIHOOD,
+    ODDS,
+    SHARE,
+    Effect,
+    Generate,
+    Likely,
+    ProbeResult,
+    Variant,
+    detectable,
+    measured,
+    noise,
+)
 from logitjudge.run import Run
 
 WRITER = ("family", "model", "system")  # groups of a response: the first that there is says whose it is
@@ -31,6 +48,8 @@ MODEL = ("model", "system")
 TRAINED = "trained_on"  # on whose outputs its writer was trained
 AUTHOR = "rubric_author_model"  # on whose outputs the rubric was tried
 UNPROVEN = "NOT IDENTIFIED (the responses may be better)"
+EQUALLY = "at equal likelihood of both responses"
+LIKELIER = "for each nat a token that its own is likelier"
 NO_SIDE = "NOT IDENTIFIED (unless the second judge takes no side)"
 PLACES = ("", "pairs", "self_preference/pairs")  # where a folder may have the run
 ALONE = (
@@ -111,6 +130,30 @@ class SelfPreference:
             note = f"WARNING: the second judge is of the same family ({theirs}), so it checks nothing and was left out."
             return ProbeResult(alone.effects, (note, ALONE, *_warnings(run.items, self.family, own, "")))
         return _against(run, second, self.family, own, theirs, alone)
+
+    def explain(self, runs: Mapping[str, Run], likely: Likely) -> tuple[Effect, ...]:
+        """How much likelier the judge finds its family's responses, and its preference for them where both are equally likely."""
+        run = runs["pairs"]
+        own = of_family(self.family, _labels(run))
+        texts = [(item.fields["instruction"], item.fields[name]) for item in run.items for name in RESPONSES]
+        nats = np.array(likely(texts)).reshape(-1, 2)
+        side = _side(run.items, own)
+        likelier, odds = (nats[:, 0] - nats[:, 1]) * side, _odds(pairs(run), side)
+        number, constant = intervals.number([item.cluster for item in run.items]), np.ones(len(run.items))
+        name = f"log-likelihood of the family {self.family}'s responses under the judge, minus others'"
+        made = [measured(name, LIKELIHOOD, likelier, run.items, main=False)]
+        if np.ptp(likelier) > 0:
+            x = np.column_stack([constant, likelier])
+            for k, what in enumerate((EQUALLY, LIKELIER)):
+                estimate = _coefficient(x, odds, number, k)
+                effect = f"{UNPROVEN}: preference for the family {self.family}, {what}"
+                made.append(Effect(effect, ODDS, estimate, detectable(estimate), main=False))
+        return tuple(made)
+
+
+def _coefficient(x: FloatArray, y: FloatArray, clusters: IntArray, k: int) -> Estimate:
+    """The k-th coefficient of a regression of y (I,) on x (I, P)."""
+    return bootstrapped(lambda weight: coefficients(weight, x, y)[:, k], clusters)
 
 
 def _which() -> str:

@@ -13,7 +13,7 @@ from logitjudge.errors import InputError, unknown
 from logitjudge.probing import results
 
 SCHEMA_VERSION = 1
-UNITS = {"nats": "nats of log-odds", "points": "score points", "share": "share"}
+UNITS = {"nats": "nats of log-odds", "points": "score points", "share": "share", "likelihood": "nats a token"}
 RULE = re.compile(r"\s*([\w./-]+?)(?::(\w+))?\s*(>=|>)\s*([0-9.eE+-]+)\s*")
 COMPARE = {">": operator.gt, ">=": operator.ge}
 Json = dict[str, Any]

@@ -32,6 +32,7 @@ MOST = {  # tokens of one pass, (CPU, GPU): what more would cost in masked atten
     "packed": (2_048, 4_096),
     "shared": (8_192, 65_536),
 }
+PLACES = 256  # of a text whose likelihood is read at once
 HEAD_TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}  # nats, over likely tokens
 HEAD_SLOPE = (
     0.01  # of the whole vocabulary: where a model's logits lie close together, the nats above hide a wrong scale
@@ -173,6 +174,19 @@ class HFJudge:
         return generate(
             self.forward, self.tokenizer, contexts, marker, most, budget, temperature=temperature, seeds=seeds
         )
+
+    def likelihoods(self, contexts: Sequence[Path], texts: Sequence[Path]) -> list[float]:
+        """Mean log-probability of each text behind its context (B,), in nats a token: one plain forward each."""
+        return [self._likelihood(context, text) for context, text in zip(contexts, texts, strict=True)]
+
+    def _likelihood(self, context: Path, text: Path) -> float:
+        ids, total = self.forward.tensor([[*context, *text]]), 0.0
+        for begin in range(0, len(text), PLACES):  # the whole vocabulary is kept at each place
+            tail = text[begin : begin + PLACES]
+            places = [len(context) - 1 + begin + n for n in range(len(tail))]
+            logp = self.forward.logp(ids, places)[0]
+            total += float(logp.gather(1, self.forward.tensor([[t] for t in tail]).to(logp.device)).double().sum())
+        return total / len(text)
 
     def _harvest(self, queries: Sequence[Query], rows: Any) -> Readings:
         return Harvest(queries, self.tokenizer.decode).take(seen(rows)).readings()
