@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -38,7 +39,11 @@ def _foreign(kind: str) -> dict[str, EntryPoint]:
 
 def names(kind: str) -> list[str]:
     """Sorted names of all plug-ins of a kind ("datasets", "debiasers", ...)."""
-    shipped, foreign = _shipped(kind), _foreign(kind)
+    return _names(kind, _foreign(kind))
+
+
+def _names(kind: str, foreign: Mapping[str, EntryPoint]) -> list[str]:
+    shipped = _shipped(kind)
     if clash := sorted(set(shipped) & set(foreign)):
         raise InputError(
             f"{kind[:-1]} {clash[0]!r} is defined by logitjudge and by {foreign[clash[0]].value}. Rename yours."
@@ -48,9 +53,10 @@ def names(kind: str) -> list[str]:
 
 def load(kind: str, name: str) -> Any:
     """Import the plug-in `name` of a kind. Raises `InputError` with the nearest name where there is none."""
-    if name not in names(kind):
-        raise InputError(unknown(kind[:-1], name, names(kind)))
-    entry = _foreign(kind).get(name)
+    foreign = _foreign(kind)  # found once: it reads a file of every installed package
+    if name not in (known := _names(kind, foreign)):
+        raise InputError(unknown(kind[:-1], name, known))
+    entry = foreign.get(name)
     if entry is None:
         return importlib.import_module(f"logitjudge.{kind}.{name}")
     try:

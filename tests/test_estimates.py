@@ -145,3 +145,16 @@ def test_a_correlation_has_the_interval_of_agreement():
     assert bounded(lambda w: pearson(x, x, w), clusters).note == "degenerate: it is perfect"
     assert bounded(lambda w: pearson(x, 0 * y, w), clusters).value is None
     assert bounded(lambda w: pearson(x, y, w), 0 * clusters).low is None
+
+
+def test_resamplings_that_are_kept_are_those_of_the_generator():
+    def statistic(weight):
+        return weight @ np.arange(30.0)
+
+    clusters = np.arange(30)
+    for seed in (0, 1, 0, 2, 3, 4, 5, 0):
+        rng, fresh = np.random.default_rng(seed), np.random.default_rng(seed)
+        for _ in range(2):  # the generator goes on as if it had drawn
+            expected = fresh.multinomial(30, np.full(30, 1 / 30), size=50) @ np.arange(30.0)
+            np.testing.assert_array_equal(intervals.bootstrap(statistic, clusters, draws=50, rng=rng), expected)
+    assert len(intervals._drawn) <= intervals.KEPT

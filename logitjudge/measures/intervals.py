@@ -7,6 +7,7 @@ quantile of t with C - 1 degrees of freedom.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -15,6 +16,7 @@ from logitjudge.core import FloatArray, IntArray
 
 FEW = 20  # below this number of clusters an interval is flagged
 CHUNK = 4_000_000  # weights in memory at once
+KEPT = 4  # resamplings in memory
 Statistic = Callable[[FloatArray], FloatArray]
 
 
@@ -50,10 +52,28 @@ def bootstrap(statistic: Statistic, clusters: IntArray, *, draws: int, rng: np.r
         Source of randomness.
     """
     count = int(clusters.max()) + 1
-    times = rng.multinomial(count, np.full(count, 1 / count), size=draws)  # (draws, C)
+    times = _times(count, draws, rng)
     step = max(1, CHUNK // len(clusters))
     parts = [statistic(times[b : b + step, clusters].astype(np.float64)) for b in range(0, draws, step)]
     return np.concatenate(parts)
+
+
+_drawn: dict[tuple[str, int, int], tuple[IntArray, Any]] = {}
+
+
+def _times(count: int, draws: int, rng: np.random.Generator) -> IntArray:
+    """(draws, C) how often each cluster is drawn; the last ones are kept, because the figures of one run resample it alike."""
+    key = (repr(rng.bit_generator.state), count, draws)
+    if key in _drawn:
+        times, rng.bit_generator.state = _drawn[key]
+        return times
+    times = rng.multinomial(count, np.full(count, 1 / count), size=draws)
+    times.flags.writeable = False
+    if times.size <= CHUNK:
+        while len(_drawn) >= KEPT:
+            del _drawn[next(iter(_drawn))]
+        _drawn[key] = times, rng.bit_generator.state
+    return times
 
 
 def t_interval(value: float, drawn: FloatArray, clusters: int, *, level: float = 0.95) -> tuple[float, float]:
