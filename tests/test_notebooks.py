@@ -19,7 +19,13 @@ def read(path):
 
 
 def test_the_notebooks_are_there():
-    assert NAMES == ["01_first_look", "02_paper_tables", "03_choose_an_ordering", "04_your_own_judge", "05_other_biases"]
+    assert NAMES == [
+        "01_first_look",
+        "02_paper_tables",
+        "03_choose_an_ordering",
+        "04_your_own_judge",
+        "05_other_biases",
+    ]
 
 
 @pytest.mark.notebooks
