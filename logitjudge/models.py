@@ -23,6 +23,10 @@ from logitjudge.errors import ModelError, unknown
 from logitjudge.tokens import Tokenizer
 
 WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
+OPENING = (  # arguments of `logitjudge.judge` that say how a judge is opened
+    "backend", "dtype", "device", "revision", "trust_remote_code", "model_kwargs", "chat_template", "adapter", "base_url",
+    "served_model", "timeout", "concurrency", "tokenizer",
+)  # fmt: skip
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
 BLOCKS, BLOCK = 2048, 1024  # bytes read all over a weight file

@@ -132,8 +132,7 @@ def run_probe(
         while isinstance(probe, Staged) and (more := probe.then(runs)):
             read(more)
         made = probe.effect(runs)
-        likely = _likely(model, folder, options)
-        if isinstance(probe, Explained) and likely is not None:
+        if isinstance(probe, Explained) and (likely := _likely(model, folder, options)) is not None:
             made = replace(made, effects=(*made.effects, *probe.explain(runs, likely)))
         return made
 
@@ -207,7 +206,7 @@ def _result(
         "schema_version": 1,
         "probe": name,
         "model": model,
-        "parameters": {key: value for key, value in asdict(probe).items()},  # type: ignore[call-overload]
+        "parameters": asdict(probe),  # type: ignore[call-overload]
         "effects": [asdict(effect) for effect in found.effects],
         "notes": list(found.notes),
         "reason": reason,
@@ -220,57 +219,41 @@ def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate | 
     """What writes texts, None of a planted judge: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``."""
     if str(model).startswith("planted:"):
         return None
-    path = folder / "texts.json"
 
-    def generate(prompts: Sequence[str]) -> list[str]:
-        known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
-        if missing:
-            known |= zip(missing, _write(model, missing, options), strict=True)
-            folder.mkdir(parents=True, exist_ok=True)
-            store.write_json(path, known)
-        return [known[prompt] for prompt in prompts]
+    def write(prompts: Sequence[str]) -> list[str]:
+        return _write(model, prompts, options)
 
-    return generate
+    return lambda prompts: _answered(folder / "texts.json", prompts, write)
 
 
 def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | None:
     """How likely a judge finds a response to an instruction, kept in ``likelihoods.json``; None where it cannot be read."""
-    backend_of = options.get("backend") or "hf"
-    if str(model).startswith("planted:") or not hasattr(registry.load("backends", backend_of), "HFJudge"):
+    if str(model).startswith("planted:") or options.get("backend") not in (None, "hf"):
         return None
-    path = folder / "likelihoods.json"
 
-    def likely(texts: Sequence[tuple[str, str]]) -> list[float]:
-        known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        missing = [text for text in dict.fromkeys(texts) if json.dumps(text) not in known]
-        if missing:
-            backend: Any = _opened(model, options)
-            contexts = _contexts(backend.tokenizer, [instruction for instruction, _ in missing])
-            tails = [tuple(ids) for ids in backend.tokenizer.pieces([response for _, response in missing])]
-            found = backend.likelihoods(contexts, tails)
-            known |= {json.dumps(text): value for text, value in zip(missing, found, strict=True)}
-            store.write_json(path, known)
-        return [known[json.dumps(text)] for text in texts]
+    def read(keys: Sequence[str]) -> list[float]:
+        texts = [json.loads(key) for key in keys]
+        backend = _opened(model, options)
+        contexts = _contexts(backend.tokenizer, [instruction for instruction, _ in texts])
+        tails = [tuple(ids) for ids in backend.tokenizer.pieces([response for _, response in texts])]
+        found: list[float] = backend.likelihoods(contexts, tails)
+        return found
 
-    return likely
+    return lambda texts: _answered(folder / "likelihoods.json", [json.dumps(text) for text in texts], read)
+
+
+def _answered(path: Path, keys: Sequence[str], ask: Callable[[Sequence[str]], list[Any]]) -> list[Any]:
+    """What a model said to each key: what is kept in a file, else asked, all at once, and kept."""
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if missing := [key for key in dict.fromkeys(keys) if key not in known]:
+        known |= zip(missing, ask(missing), strict=True)
+        store.write_json(path, known)
+    return [known[key] for key in keys]
 
 
 def _opened(model: Any, options: Mapping[str, Any]) -> Any:
-    known = (
-        "backend",
-        "dtype",
-        "device",
-        "revision",
-        "tokenizer",
-        "model_kwargs",
-        "chat_template",
-        "adapter",
-        "trust_remote_code",
-    )
-    return models.open_backend(
-        models.parse(model, **{name: options[name] for name in known if options.get(name) is not None})
-    )
+    given = {name: options[name] for name in models.OPENING if options.get(name) is not None}
+    return models.open_backend(models.parse(model, **given))
 
 
 def _contexts(tokenizer: Any, prompts: Sequence[str]) -> list[tuple[int, ...]]:

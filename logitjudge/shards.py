@@ -84,14 +84,13 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
             _same(sources[0], heads[0], folder, before)
             if before["finished"] is not None:
                 raise RunFolderError(f"{folder} is a finished run. Merge into another folder.")
-        store.start(folder, {**heads[0], "sessions": []}, store.read_items(sources[0]), store.refusals(sources[0]))
-        for number, source in held.items():
-            parts.copy_part(source, folder, number)
         sessions = [session for head in heads for session in head["sessions"]]
         halvings = sorted(batch for head in heads for batch in head["halvings"])
         longest = max((head.get("option_tokens") or 0 for head in heads), default=0)
         made = {**heads[0], "sessions": sessions, "halvings": halvings, "option_tokens": longest}
-        store.write_json(folder / "run.json", made)
+        store.start(folder, made, store.read_items(sources[0]), store.refusals(sources[0]))
+        for number, source in held.items():
+            parts.copy_part(source, folder, number)
     return made
 
 

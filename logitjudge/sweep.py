@@ -28,10 +28,6 @@ KEYS = (*AXES, "defaults", "exclude")
 NEEDED = ("models", "data")
 NOT_HERE = ("out", "overwrite", "progress", "tokenizer", "shard")
 STUDY = ("orderings", "rubric", "template", "verdict", "limit", "seed")
-OPENING = (
-    "backend", "dtype", "device", "revision", "trust_remote_code", "model_kwargs", "chat_template", "adapter", "base_url",
-    "served_model", "timeout", "concurrency",
-)  # fmt: skip
 MANIFEST, FAILED = "sweep.json", "failed.json"
 GIB = 1 << 30
 Json = dict[str, Any]
@@ -299,7 +295,7 @@ def _cost(run: Planned, pace: float | None) -> Cost:
         asked = study(run.settings["data"], **{n: run.settings[n] for n in STUDY if n in run.settings})
         spec = models.parse(
             run.settings["model"],
-            **{n: run.settings[n] for n in OPENING if n in run.settings},
+            **{n: run.settings[n] for n in models.OPENING if n in run.settings},
             thinks=asked.template.verdict == "think",
         )
         backend: Any = _Unloaded(models.open_tokenizer(spec))

@@ -176,7 +176,8 @@ def _trait(planted: Planted, text: str, family: object) -> float:
     """Logits of a response's length, formatting and family."""
     length = planted.length * math.log(max(1, len(text)) / 1000) if planted.length else 0.0
     hedged = planted.hedged * (hedges(text) > 0) if planted.hedged else 0.0
-    return length + hedged + planted.formatting * formatted(text) + planted.self * (family == FAMILY)
+    marked = planted.formatting * formatted(text) if planted.formatting else 0.0
+    return length + hedged + marked + planted.self * (family == FAMILY)
 
 
 def _anchors(planted: Planted, fields: Mapping[str, str]) -> float:

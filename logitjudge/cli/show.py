@@ -59,10 +59,11 @@ def show(
     from logitjudge.store import load_run
 
     if is_scored(folder):
-        given = {"--min-mass": min_mass, "--section": section, "--method": method, "--partial": partial or None}
-        if unused := [name for name, value in given.items() if value is not None] + ["--aliases"] * (
-            aliases != "ignore"
-        ):
+        given = {
+            "--min-mass": min_mass is not None, "--section": section is not None, "--method": method is not None,
+            "--partial": partial, "--aliases": aliases != "ignore",
+        }  # fmt: skip
+        if unused := [name for name, there in given.items() if there]:
             raise InputError(f"{folder} holds pairs with points, for which {unused[0]} means nothing. Leave it out.")
         _scored(folder, as_json)
         return

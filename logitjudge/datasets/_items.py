@@ -43,9 +43,10 @@ def distinct(rows: Iterable[Row], where: str, make: Callable[[Row], Item]) -> tu
 
 def _item(row: Row, shipped: Shipped) -> Item:
     row = Row(row.place, {key: value for key, value in row.values.items() if not _absent(row, key)})
-    if "response" not in row.values and any(name in row.values for name in RESPONSES):
+    of_pair = any(name in row.values for name in RESPONSES)
+    if of_pair and "response" not in row.values:
         return _pair(row)
-    if "response" in row.values and any(name in row.values for name in RESPONSES):
+    if of_pair:
         raise fail(
             row, "response", row.values["response"],
             "stands beside response_1 or response_2: a row is one response, or a pair of them. Take one of them out.",

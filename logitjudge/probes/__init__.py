@@ -189,6 +189,18 @@ def replaced(items: Sequence[Item], texts: Mapping[str, str]) -> tuple[Item, ...
     )
 
 
+def restated(
+    items: Sequence[Item], name: str, instruction: str, generate: Generate | None, of: str = "response"
+) -> dict[str, str]:
+    """Another text of each item by id: its field `name`, else what a model writes behind the field `of` and an instruction."""
+    given = {item.id: item.fields[name] for item in items if item.fields.get(name)}
+    asked = [item for item in items if item.id not in given]
+    if generate is None or not asked:
+        return given
+    written = generate([f"{item.fields[of]}\n\n{instruction}" for item in asked])
+    return given | {item.id: text.strip() for item, text in zip(asked, written, strict=True)}
+
+
 def kept(items: Sequence[Item], ids: Mapping[str, Any]) -> tuple[Item, ...]:
     """Items whose id is one of `ids`."""
     return tuple(item for item in items if item.id in ids)

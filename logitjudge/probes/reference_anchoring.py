@@ -11,7 +11,7 @@ from logitjudge.core import Item
 from logitjudge.errors import NotObserved
 from logitjudge.measures.lengths import slope
 from logitjudge.measures.wording import overlap
-from logitjudge.probes import POINTS, Effect, Generate, ProbeResult, Variant, difference, expected, kept
+from logitjudge.probes import POINTS, Effect, Generate, ProbeResult, Variant, difference, expected, kept, restated
 from logitjudge.run import Run
 
 REFERENCE, PARAPHRASE, NAMED = "reference", "reference_paraphrase", "reference_named"  # fields of an item
@@ -68,10 +68,7 @@ class ReferenceAnchoring:
 
 def paraphrases(items: Sequence[Item], generate: Generate | None) -> dict[str, str]:
     """A paraphrase of each item's reference by id: given, or written; none where neither is there."""
-    given = {item.id: item.fields[PARAPHRASE] for item in items if item.fields.get(PARAPHRASE)}
-    asked = [item for item in items if item.id not in given]
-    written = generate([f"{item.fields[REFERENCE]}\n\n{RESTATE}" for item in asked]) if generate and asked else []
-    texts = {**given, **{item.id: text.strip() for item, text in zip(asked, written, strict=False)}}
+    texts = restated(items, PARAPHRASE, RESTATE, generate, of=REFERENCE)
     same = {item.id: "" for item in items if texts.get(item.id) == item.fields[REFERENCE].strip()}
     return texts | same
 

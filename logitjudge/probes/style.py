@@ -9,7 +9,7 @@ import numpy as np
 
 from logitjudge.core import Item
 from logitjudge.measures.wording import hedges
-from logitjudge.probes import Generate, ProbeResult, Variant, difference, paired, preference, replaced
+from logitjudge.probes import Generate, ProbeResult, Variant, difference, paired, preference, replaced, restated
 from logitjudge.run import Run
 
 POLISHED, TERSE = "polished", "terse"  # fields of an item
@@ -26,7 +26,7 @@ class Style:
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (terse, polished), and both alone by the rubric."""
-        polished, terse = (texts(items, name, generate) for name in (POLISHED, TERSE))
+        polished, terse = (restated(items, name, PROMPTS[name], generate) for name in (POLISHED, TERSE))
         reasons = {item.id: _why(item, polished.get(item.id), terse.get(item.id)) for item in items}
         skipped = {name: why for name, why in reasons.items() if why}
         polished, terse = ({k: v for k, v in part.items() if k not in skipped} for part in (polished, terse))
@@ -48,16 +48,6 @@ class Style:
             f"The polished text is {ratio:.1f} times as long (median), so length is part of the effect: see verbosity.",
             "Texts that a model wrote may lose or soften a claim. Read some: they are in texts.json and in the runs.",
         ))  # fmt: skip
-
-
-def texts(items: Sequence[Item], name: str, generate: Generate | None) -> dict[str, str]:
-    """Text of one manner by item id: given in the field of that name, or written."""
-    given = {item.id: item.fields[name] for item in items if item.fields.get(name)}
-    asked = [item for item in items if item.id not in given]
-    written = (
-        generate([f"{item.fields['response']}\n\n{PROMPTS[name]}" for item in asked]) if generate and asked else []
-    )
-    return {**given, **{item.id: text.strip() for item, text in zip(asked, written, strict=False)}}
 
 
 def _why(item: Item, polished: str | None, terse: str | None) -> str:

@@ -22,6 +22,7 @@ from logitjudge.probes import (
     paired,
     preference,
     replaced,
+    restated,
 )  # fmt: skip
 from logitjudge.run import Run
 
@@ -30,7 +31,7 @@ LEAST = 1.5  # times as long, in characters
 RESTATE = (
     "Restate the answer above in different words, adding no new facts, no new recommendations and no new caveats. Keep every claim "
     "identical."
-)  # the article's instruction
+)  # the article's instruction; where it came out short, the next one asks for length
 LONGER = (
     "Restate the answer above in twice as many words: say every sentence of it in full, and once more in different words. Add no new "
     "facts, no new recommendations and no new caveats. Keep every claim identical."
@@ -54,8 +55,9 @@ class Verbosity:
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (response, longer), and both alone by the rubric; ``all`` items, for the regression on length."""
-        given = {item.id: item.fields[FIELD] for item in items if item.fields.get(FIELD)}
-        found = given | self._written([item for item in items if item.id not in given], generate)
+        writer = generate if self.write else None
+        found = restated(items, FIELD, RESTATE, writer)
+        found |= restated([item for item in items if self._short(item, found.get(item.id))], FIELD, LONGER, writer)
         short = {item.id for item in items if self._short(item, found.get(item.id))}
         skipped = {
             item.id: f"restated less than {self.least:g} times as long"
@@ -74,17 +76,6 @@ class Verbosity:
 
     def _short(self, item: Item, text: str | None) -> bool:
         return text is None or len(text) < self.least * len(item.fields["response"])
-
-    def _written(self, items: Sequence[Item], generate: Generate | None) -> dict[str, str]:
-        """Restatements by id: by the article's instruction, and where that came out short by one that asks for length."""
-        made: dict[str, str] = {}
-        if generate is None or not self.write:
-            return made
-        for instruction in (RESTATE, LONGER):
-            left = [item for item in items if self._short(item, made.get(item.id))]
-            texts = generate([f"{item.fields['response']}\n\n{instruction}" for item in left]) if left else []
-            made |= {item.id: text.strip() for item, text in zip(left, texts, strict=True)}
-        return made
 
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
         """Preference for the longer in log-odds and points; the slope of scores on length, with and without people's scores."""

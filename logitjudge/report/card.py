@@ -15,6 +15,7 @@ from logitjudge.probing import results
 SCHEMA_VERSION = 1
 UNITS = {"nats": "nats of log-odds", "points": "score points", "share": "share", "likelihood": "nats a token"}
 RULE = re.compile(r"\s*([\w./-]+?)(?::(\w+))?\s*(>=|>)\s*([0-9.eE+-]+)\s*")
+SHORT = {text: name for name, text in UNITS.items()}
 COMPARE = {">": operator.gt, ">=": operator.ge}
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ import jinja2
 from logitjudge import __version__
 from logitjudge.errors import InputError
 from logitjudge.report import pair_page, pair_tables, pictures, tables
-from logitjudge.report.card import UNITS
+from logitjudge.report.card import SHORT
 from logitjudge.report.compare import comparison
 from logitjudge.report.page import page
 from logitjudge.report.tables import Table
@@ -39,16 +39,7 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
     if len({run.kind for run in runs}) > 1:
         raise InputError("some runs are pairwise and others are not. Make a report of each kind.")
     pages = pages_of(runs, names)
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {
-        "percent": tables.percent,
-        "number": tables.number,
-        "ordering": tables.ordering,
-        "sentence": tables.sentence,
-    }
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    template = _template(TEMPLATE)
     several, of_pairs = len(runs) > 1, runs[0].kind == "pairwise"
     positions = pictures.together(runs, pages) if several and not of_pairs else None
     together = None
@@ -66,17 +57,26 @@ def report(runs: Sequence[Run], names: Sequence[str]) -> str:
 
 def card(made: Json) -> str:
     """HTML of a bias card (`logitjudge.report.card`)."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {"number": tables.number, "small": lambda p: f"{p:.3f}" if p >= 0.001 else "< 0.001"}
-    units = {text: name for name, text in UNITS.items()}
     probes = [
         {**one, "effects": [{**effect, "bar": _bar(one, effect)} for effect in one["effects"]]}
         for one in made["probes"]
     ]
-    template = environment.from_string(CARD.read_text(encoding="utf-8"))
-    return template.render(card={**made, "probes": probes}, units=units, version=__version__)
+    return _template(CARD).render(card={**made, "probes": probes}, units=SHORT, version=__version__)
+
+
+def _template(path: Path) -> jinja2.Template:
+    """A page of ours, in which every text is escaped."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "percent": tables.percent,
+        "number": tables.number,
+        "ordering": tables.ordering,
+        "sentence": tables.sentence,
+        "small": lambda p: f"{p:.3f}" if p >= 0.001 else "< 0.001",
+    }
+    return environment.from_string(path.read_text(encoding="utf-8"))
 
 
 def _bar(one: Json, effect: Json) -> Json:

@@ -70,8 +70,13 @@ def _wins(found: Json) -> str:
     )
 
 
+def _overall(found: Json) -> dict[str, Json]:
+    """Accuracy over all pairs by rule; empty without gold."""
+    return {row["rule"]: row for row in found["accuracy"].get("rows", []) if row["group"] is None}
+
+
 def _gold(found: Json) -> list[str]:
-    rows = {row["rule"]: row for row in found["accuracy"].get("rows", []) if row["group"] is None}
+    rows = _overall(found)
     if not rows:
         return []
     row = rows["log_odds"]
@@ -96,10 +101,8 @@ def _couples(found: Json) -> list[str]:
 
 def _use(found: Json) -> str:
     count = found["inconclusive"]["pairs"]
-    rows = [
-        row for row in found["accuracy"].get("rows", []) if row["group"] is None and row["rule"] == "flips_discarded"
-    ]
-    right = rows[0]["correct"] if rows else None
+    rows = _overall(found)
+    right = rows["flips_discarded"]["correct"] if rows else None
     how_good = (
         "" if right is None or right["value"] is None else f" Where both orders agree it is right in {_share(right)}."
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from logitjudge.cli._console import ABSENT, number, plural
+from logitjudge.cli._console import number, plural
+from logitjudge.cli._sections.pairs import nats, p
 from logitjudge.cli._tables import say, table, title
-from logitjudge.report.card import UNITS, verdict
+from logitjudge.report.card import SHORT, verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-SHORT = {text: name for name, text in UNITS.items()}
 SOME = 3  # ids that are named
 Json = dict[str, Any]
 
@@ -36,8 +36,8 @@ def probe(console: Console, found: Json, *, main: bool = False) -> None:
     shown = [one for one in found["effects"] if one["main"] or not main]
     rows = [
         [
-            number(one["estimate"]["value"], "+.3f"), _between(one["estimate"]), SHORT.get(one["unit"], one["unit"]),
-            number(one["detectable"], ".3f"), number(one["noise"], ".3f"), _p(one["estimate"]["test"]),
+            *nats(one["estimate"]), SHORT.get(one["unit"], one["unit"]),
+            number(one["detectable"], ".3f"), number(one["noise"], ".3f"), p(one["estimate"]["test"]),
         ]
         for one in shown
     ]  # fmt: skip
@@ -54,11 +54,3 @@ def probe(console: Console, found: Json, *, main: bool = False) -> None:
         )
     for note in found["notes"]:
         say(console, note, "  ")
-
-
-def _between(found: Json) -> str:
-    return ABSENT if found["low"] is None else f"{found['low']:+.3f} to {found['high']:+.3f}"
-
-
-def _p(test: Json | None) -> str:
-    return ABSENT if test is None else f"{test['p']:.3f}" if test["p"] >= 0.001 else "< 0.001"

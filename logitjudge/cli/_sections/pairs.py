@@ -87,12 +87,12 @@ def _stability(console: Console, section: Json) -> None:
     effects = [("content, for candidate 1", section["content"]), (section["position_name"], found["position"])]
     effects += [('the letter "A"', found["letter"])] if found["letter"] else []
     title(console, "Mean effects, nats of log-odds (position above 0: prefers what is shown first)")
-    rows = [[text, *nats(one), _p(one["test"])] for text, one in effects]
+    rows = [[text, *nats(one), p(one["test"])] for text, one in effects]
     table(console, ["effect", "mean", "95 % interval", "p"], rows)
     notes(console, effects)
 
 
-def _p(test: Json | None) -> str:
+def p(test: Json | None) -> str:
     if test is None:
         return ABSENT
     return f"{test['p']:.3f}" if test["p"] >= 0.001 else "< 0.001"
