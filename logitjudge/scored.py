@@ -234,7 +234,7 @@ def _criteria(folder: str | Path, *, finished: bool = False) -> tuple[Criterion,
     try:
         made = json.loads(path.read_text(encoding="utf-8"))
         asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in made["criteria"])
-        whole = made["finished"]
+        whole = made.get("finished", True)  # folders of before were written only when they were whole
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(
             f"{path} cannot be read: {type(error).__name__}: {error}. Make it with 'pairwise --points'."

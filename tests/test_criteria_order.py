@@ -130,6 +130,11 @@ def test_four_criteria_are_answered_greedily_at_all_places(folder, tmp_path):
 def test_texts_without_all_criteria_are_skipped_and_one_criterion_is_refused():
     made = CriteriaOrder().variants(items()[:3])
     assert made[stage((0, 1), 0)].skipped == {"t1-clear": "1 criteria, others have 2"}
+    wide = Rubric("short", "Is it short?", tuple(Level(n, f"short {n}", str(n)) for n in range(1, 6)))
+    mixed = [items()[0], replace(items()[1], rubric=wide), *items()[2:]]
+    assert CriteriaOrder().variants(mixed)[stage((0, 1), 0)].skipped == {
+        "t0-clear": "its criteria have different scores"
+    }
     assert [len(one.items) for one in CriteriaOrder(texts=1).variants(items()).values()] == [1, 1]
     with pytest.raises(NotObserved, match="no text has two rubrics"):
         CriteriaOrder().variants([replace(item, rubric=None) for item in items()])

@@ -11,6 +11,7 @@ import logitjudge as lj
 from logitjudge import cli, datasets, pairs, prompts, scored, store
 from logitjudge.core import Item
 from logitjudge.errors import InputError, ItemError, RubricError, RunFolderError
+from logitjudge.report import pair_page
 
 PAIRS = [
     {"id": "a", "instruction": "Say hello.", "response_1": "Hello!", "response_2": "Hello, dear friend of mine.", "gold": 1, "task": "x"},
@@ -261,6 +262,10 @@ def test_a_folder_of_points_is_of_one_judge_and_one_list_of_criteria(data, tmp_p
     read(points=tmp_path / "points.yaml", overwrite=True)
     assert cli.main(["show", str(tmp_path / "r"), "--min-mass", "0.8"]) == 2
     assert "--min-mass means nothing" in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "r" / "scored.json").read_text())
+    del manifest["finished"]  # as it was written before there was a word for half-made ones
+    (tmp_path / "r" / "scored.json").write_text(json.dumps(manifest))
+    assert len(scored.load_scored(tmp_path / "r").criteria) == 2
     made = json.loads((tmp_path / "r" / "clarity" / "run.json").read_text())
     made["identity"]["fingerprint"] = "another"
     (tmp_path / "r" / "clarity" / "run.json").write_text(json.dumps(made))
@@ -451,3 +456,9 @@ def test_a_frame_says_which_letters_were_printed(data, tmp_path):
 def test_verdicts_of_pairs_have_no_correlation(data, tmp_path):
     with pytest.raises(InputError, match="calibrate"):
         lj.agreement(lj.pairwise("planted:slot=1", data, out=tmp_path / "r"))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_report_says_of_ties_only_where_one_could_be_answered(data, tmp_path, ties):
+    run = lj.pairwise("planted:slot=3", data, ties=ties, out=tmp_path / "r")
+    assert ("(ties left aside)" in " ".join(pair_page.page(run, "r")["verdict"])) == ties

@@ -15,7 +15,7 @@ from logitjudge.backends import hf
 from logitjudge.core import Item, Message
 from logitjudge.errors import InputError, RunFolderError
 from logitjudge.measures.estimates import Estimate, TTest
-from logitjudge.measures.lengths import slope
+from logitjudge.measures.lengths import bootstrapped, slope
 from logitjudge.probes import detectable, formatting, measured, position, preference, verbosity
 from logitjudge.report.card import bias_card, crossed, verdict
 
@@ -118,6 +118,12 @@ def test_the_slope_is_that_of_least_squares():
     assert slope(y, [x, x], ["a"] * 60).value is None
 
 
+def test_a_number_that_never_varies_has_no_p():
+    found = bootstrapped(lambda weight: np.full(len(weight), 0.5), np.arange(9))
+    assert (found.value, found.low, found.high, found.test) == (0.5, 0.5, 0.5, None)
+    assert bootstrapped(lambda weight: np.zeros(len(weight)), np.arange(9)).test.p == 1
+
+
 def test_the_smallest_effect_is_found_with_power_four_fifths():
     rng = np.random.default_rng(0)
     values = rng.normal(0, 1, 40)
@@ -192,6 +198,9 @@ def test_the_commands_and_the_card(tmp_path, capsys):
     assert "Bias card of" in html.read_text()
     assert cli.main(["report", folder, "--out", str(tmp_path / "r.html")]) == 0
     assert (tmp_path / "r.html").read_text() == html.read_text()
+    assert cli.main(["report", folder, "--json", "--out", str(tmp_path / "none.html")]) == 0
+    assert "none.html" not in capsys.readouterr().err
+    assert not (tmp_path / "none.html").exists()
     assert cli.main(["probe", "positio", "--model", model, "--data", "demo", "--out", folder]) == 2
     assert cli.main(["probe", "position", "--model", model, "--out", folder]) == 2
     assert "--data" in capsys.readouterr().err

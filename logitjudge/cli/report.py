@@ -36,8 +36,11 @@ def report(
 
     if len(folders) == 1 and is_card(folders[0]):
         made = bias_card(folders[0])
-        _console.print_json(made) if as_json else html.write(html.card(made), Path(out))
-        typer.echo(out, err=as_json)
+        if as_json:
+            _console.print_json(made)
+            return
+        html.write(html.card(made), Path(out))
+        typer.echo(out)
         return
     runs = [load_run(folder, partial=partial) for folder in folders]
     names = _console.run_names(folders)

@@ -61,6 +61,10 @@ def bootstrapped(statistic: Statistic, clusters: IntArray, *, count: int | None 
         return Estimate(value, None, None, of, count, "no interval: most resamples are degenerate")
     low, high = intervals.t_interval(value, drawn, count)
     error = float(np.std(drawn, ddof=1))
-    t = value / error if error else None
-    p = 1.0 if t is None else float(2 * stats.t.sf(abs(t), count - 1))
-    return Estimate(value, low, high, of, count, intervals.few(count), TTest(t, count - 1, p))
+    if error == 0:  # an effect that never varies has no p
+        return Estimate(
+            value, low, high, of, count, "degenerate: no resample differs", None if value else TTest(None, None, 1.0)
+        )
+    t = value / error
+    test = TTest(t, count - 1, float(2 * stats.t.sf(abs(t), count - 1)))
+    return Estimate(value, low, high, of, count, intervals.few(count), test)

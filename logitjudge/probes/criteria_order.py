@@ -47,6 +47,11 @@ class CriteriaOrder:
                 "no text has two rubrics. Give items that share instruction and response, one a criterion."
             )
         skipped = {name: f"{len(r)} criteria, others have {most}" for name, (_, r) in texts.items() if len(r) < most}
+        skipped |= {
+            name: "its criteria have different scores"
+            for name, (_, r) in texts.items()
+            if len(set(map(asked_by, r))) > 1
+        }
         kept = {name: text for name, text in texts.items() if name not in skipped}
         made = {}
         for order in rotations(most):
@@ -130,6 +135,11 @@ def titles(rubrics: Sequence[Rubric]) -> list[str]:
     same = len(os.path.commonprefix(words))
     made = [" ".join(one[same:]).capitalize() for one in words]
     return made if all(made) and len(set(made)) == len(made) else [one.name for one in rubrics]
+
+
+def asked_by(rubric: Rubric) -> tuple[tuple[int, str], ...]:
+    """Scores and options of a rubric: a prompt prints them once for all its criteria."""
+    return tuple((level.score, level.option) for level in rubric.levels)
 
 
 def scale(rubric: Rubric) -> Rubric:

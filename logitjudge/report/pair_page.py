@@ -33,7 +33,7 @@ def page(run: Run, name: str) -> Json:
 
 def _verdict(found: Json) -> list[str]:
     """The main results in plain words."""
-    return [_flips(found), _place(found), _wins(found["wins"]), *_gold(found), *_couples(found), _use(found)]
+    return [_flips(found), _place(found), _wins(found), *_gold(found), *_couples(found), _use(found)]
 
 
 def _share(found: Json) -> str:
@@ -56,9 +56,9 @@ def _place(found: Json) -> str:
 
 
 def _wins(found: Json) -> str:
-    rules = {row["rule"]: row for row in found["rules"]}
+    rules = {row["rule"]: row for row in found["wins"]["rules"]}
     kept = rules["flips_discarded"]
-    aside = " (ties left aside)" if rules["flips_as_ties"]["ties"] or rules["mean_prob"]["ties"] else ""
+    aside = " (ties left aside)" if found["ties"] else ""
     discarded = (
         f"and with flips discarded (all {kept['discarded']:,}) nothing is left"
         if kept["rate"]["value"] is None
