@@ -7,33 +7,29 @@ stored with the resolved token budget, so that a run killed at any instant goes 
 from __future__ import annotations
 
 import atexit
-import datetime as dt
 import hashlib
 import json
-import platform
 import shutil
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, shards, store, texts, verdicts
-from logitjudge.backends import Backend, OutOfMemory, Query
+from logitjudge import models, running, shards, store, verdicts
+from logitjudge.backends import Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
-from logitjudge.errors import InputError, ModelError, RunFolderError
-from logitjudge.progress import Progress, Report, duration
+from logitjudge.errors import InputError, ModelError, RunFolderError, unknown
+from logitjudge.progress import Progress, Report
+from logitjudge.reading import Task
 from logitjudge.run import Run
 from logitjudge.study import Study, study, tokens_of
-from logitjudge.verdicts import Writing
+from logitjudge.workers import Worker, local
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SMALLEST_BUDGET = 32
+ENGINES = ("local", "ray")
 SETTINGS = {  # of a run's identity, those whose value is a hash that says nothing to people
     "fingerprint": "'model': its files or its tokenizer differ",
     "chat_template": "'chat_template'",
@@ -76,6 +72,9 @@ def judge(
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
+    engine: str = "local",
+    workers: str | int = "1",
+    ray_address: str | None = None,
     progress: Report | None = None,
 ) -> Run:
     """Read the probability of every score option for every item under every ordering.
@@ -110,6 +109,9 @@ def judge(
     base_url, served_model, timeout, concurrency
         For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
         answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
+    engine, workers, ray_address
+        Who reads: ``"local"``, this machine, by one process (``"1"``), by N, or by one for each GPU or for as many GPUs as the weights
+        need (``"auto"``); or ``"ray"``, actors of a Ray cluster (`logitjudge.cluster`). The readings are the same.
     shard
         ``"2/8"``: read only the second eighth of the batches, and leave the run unfinished, for `logitjudge.shards.merge`.
     progress
@@ -133,7 +135,8 @@ def judge(
         max_new_tokens=max_new_tokens, unended=unended, trace=trace, samples=samples, temperature=temperature,
         max_batch_tokens=max_batch_tokens, trust_remote_code=trust_remote_code, overwrite=overwrite, model_kwargs=model_kwargs,
         chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
-        concurrency=concurrency, tokenizer=tokenizer, shard=shard, progress=progress,
+        concurrency=concurrency, tokenizer=tokenizer, shard=shard, engine=engine, workers=workers, ray_address=ray_address,
+        progress=progress,
     )  # fmt: skip
 
 
@@ -166,6 +169,9 @@ def run_study(
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
+    engine: str = "local",
+    workers: str | int = "1",
+    ray_address: str | None = None,
     progress: Report | None = None,
 ) -> Run:
     """Read what a study asks, into a run folder; parameters and errors as in `judge`."""
@@ -194,12 +200,20 @@ def run_study(
         "limit": limit,
         "max_batch_tokens": max_batch_tokens,
     }
-    begins = {"identity": identity, "configuration": wanted, "model": json.loads(_json(models.to_dict(spec)))}
+    begins = {
+        "started": running.now(),
+        "identity": identity,
+        "configuration": wanted,
+        "model": json.loads(_json(models.to_dict(spec))),
+    }
     if (head := _begun(folder, identity, anew)) is None or head["finished"] is None:
         with store.locked(folder):
             head = _begun(folder, identity, anew)  # another process may have gone on with it
             if head is None or head["finished"] is None:
-                _go_on(folder, asked, spec, head, begins, report, part)
+                task = Task(asked, replace(spec, date=head["started"] if head else begins["started"]), text, seed)
+                running.go_on(
+                    folder, task, head, begins, _workers(spec, engine, str(workers), ray_address), report, part
+                )
     else:
         report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
     return store.load_run(folder, partial=part is not None)
@@ -211,6 +225,19 @@ def _begun(folder: Path, identity: Mapping[str, Any], anew: bool) -> dict[str, A
     if head is not None:
         _same(folder, head["identity"], identity)
     return head
+
+
+def _workers(spec: models.ModelSpec, engine: str, wanted: str, ray_address: str | None) -> list[Worker]:
+    """Who reads: workers of this machine, or of a Ray cluster."""
+    if engine == "ray":
+        from logitjudge import cluster
+
+        return cluster.workers(spec, wanted, ray_address)
+    if engine != "local":
+        raise InputError(unknown("engine", engine, ENGINES))
+    if ray_address is not None:
+        raise InputError("--ray-address belongs to --engine ray. Give both, or neither.")
+    return local(spec, wanted)
 
 
 def _temporary() -> Path:
@@ -259,166 +286,6 @@ def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _go_on(
-    folder: Path,
-    asked: Study,
-    spec: models.ModelSpec,
-    head: dict[str, Any] | None,
-    header: Mapping[str, Any],
-    report: Report,
-    part: shards.Part | None = None,
-) -> None:
-    """Begin or resume a run, and finish it."""
-    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    begun = head["started"] if head else now
-    report(Progress(message=f"opening {spec.shown_name}"))
-    backend = models.open_backend(replace(spec, date=begun))
-    identity = header["identity"]
-    how = verdicts.writing(asked.template, backend, asked.scores, identity["writing"], identity["seed"])
-    room, texts_each = (how.most, how.texts) if how else (0, 1)
-    refused = None
-    if head is None:
-        report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts and the judge"))
-        header = {**header, "started": now, "traces": verdicts.about(how, asked.scores)}
-        head, refused = planning.begin(asked, backend, header, room, texts_each)
-    else:
-        report(Progress(message="checking the judge, and proving the fast path"))
-        planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
-    if part is not None:
-        part.check(head["batches"])
-    _session(head, backend, now)
-    if (
-        refused is not None
-    ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
-        store.start(folder, head, asked.itemset.items, refused)
-    store.write_json(folder / "run.json", head)
-    report(Progress(message=_size_line(head)))
-    report(Progress(message=_path_line(head["sessions"][-1])))
-    _read_batches(folder, asked, backend, head, how, report, part)
-    head["sessions"][-1].update(backend.provenance())  # some engines count what they did
-    if part is not None:
-        store.write_json(folder / "run.json", head)
-        report(Progress(message=f"shard {part}: its batches are read. Put all shards together with: logitjudge merge"))
-        return
-    if served := _served_line(head["sessions"][-1]):
-        report(Progress(message=served))
-    head = {**head, **texts.ended(folder, asked, head, how)}
-    floor = None
-    if head["refused"] < head["items"] and not (how and how.parsed):
-        report(Progress(message="measuring the noise floor"))
-        floor = noise.floor(
-            store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
-        )
-    finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
-
-
-def _size_line(head: Mapping[str, Any]) -> str:
-    """What the run costs: planted judges and runs of an earlier version do not know."""
-    if not head.get("unique_tokens"):
-        return ""
-    line = f"{head['readings']:,} prompts: {head['tokens']:,} tokens as written, {head['unique_tokens']:,} unique"
-    session = head["sessions"][-1]
-    fed = {"packed": head["unique_tokens"], "plain": head["tokens"]}.get(session.get("path"))
-    return f"{line}, about {duration(fed / session['tokens_per_second'])}" if fed else line
-
-
-def _path_line(session: Mapping[str, Any]) -> str:
-    if "path" not in session:
-        return ""
-    refused = "".join(f"; not {no['path']}: {no['reason']}" for no in session.get("refused_paths", []))
-    return f"path: {session['path']} ({session['proof']['reason']}), {session['dtype']} on {session['device']}{refused}"
-
-
-def _served_line(session: Mapping[str, Any]) -> str:
-    """What an engine with a cache of its own did, where it read anything."""
-    if session.get("prompts_per_second") is None:
-        return ""
-    hits = session.get("hit_rate")
-    cached = "" if hits is None else f"; {hits:.1%} of their tokens were found in the cache"
-    return f"{session['prompts_per_second']:.3g} prompts a second{cached}"
-
-
-def _session(head: dict[str, Any], backend: Backend, now: str) -> None:
-    """Note who reads from here on; a library version that changed in between is a warning."""
-    session = {
-        "started": now,
-        "logitjudge": version("logitjudge"),
-        "python": platform.python_version(),
-        **backend.provenance(),
-    }
-    if head["sessions"]:
-        before = head["sessions"][-1]
-        for name in ("logitjudge", "versions", "path", "threads", "device"):
-            if before.get(name) != session.get(name):
-                warnings.warn(
-                    f"this run began with {name} {before.get(name)} and goes on with {session.get(name)}.", stacklevel=2
-                )
-    head["sessions"].append(session)
-
-
-def _read_batches(
-    folder: Path,
-    asked: Study,
-    backend: Backend,
-    head: dict[str, Any],
-    how: Writing | None,
-    report: Report,
-    part: shards.Part | None = None,
-) -> None:
-    done = parts.done(folder, written=how is not None)
-    ready = read = 0
-    total, orders = head["items"] - head["refused"], len(asked.orderings) * (how.texts if how else 1)
-    report(Progress(0, total, 0, total * orders))
-    for number, items in enumerate(_batches(folder, asked, head)):
-        if part is not None and not part.has(number):
-            continue
-        if number not in done:
-            queries, names = texts.written(folder, asked, backend, number, items, how)
-            _note_options(folder, head, queries)
-            readings = _read(folder, head, number, backend, queries) if queries else None
-            parts.write_part(folder, number, [asked.key(query) for query in queries], readings, names)
-            read += len(items)
-        ready += len(items)
-        report(Progress(ready, total, ready * orders, total * orders, read=read))
-
-
-def _note_options(folder: Path, head: dict[str, Any], queries: Sequence[Query]) -> None:
-    """Keep how many tokens the longest option has: behind one of one token alone, `logp` is that of the next token."""
-    tails = [tail for query in queries if query.tokens is not None for tail in query.tokens.tails]
-    longest = max(map(len, tails), default=0)
-    if longest > (head.get("option_tokens") or 0):
-        head["option_tokens"] = longest
-        store.write_json(folder / "run.json", head)
-
-
-def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[list[Item]]:
-    refused = {row["id"] for row in store.refusals(folder) if not row.get("late")}
-    left = iter([item for item in asked.itemset.items if item.id not in refused])
-    for size in head["batches"]:
-        yield [next(left) for _ in range(size)]
-
-
-def _read(folder: Path, head: dict[str, Any], batch: int, backend: Backend, queries: Sequence[Query]) -> Readings:
-    """Read one batch; out of memory halves the budget from this batch on, which is recorded before it is used."""
-    while True:
-        budget = head["budget"] >> sum(1 for first in head["halvings"] if first <= batch)
-        try:
-            return backend.read(queries, budget)
-        except OutOfMemory as error:
-            if budget // 2 < SMALLEST_BUDGET:
-                raise ModelError(
-                    f"the device is out of memory even with one prompt at a time: {error}. Use another --device or a smaller --dtype."
-                ) from error
-        except ValueError as error:
-            raise ModelError(
-                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {str(error).rstrip('.')}."
-            ) from error
-        head["halvings"].append(batch)
-        store.write_json(folder / "run.json", head)
-        warnings.warn(f"out of memory: the token budget is halved to {budget // 2}.", stacklevel=2)
 
 
 def read(

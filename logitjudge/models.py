@@ -11,7 +11,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ OPENING = (  # arguments of `logitjudge.judge` that say how a judge is opened
 )  # fmt: skip
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
+ROOM = 0.8  # share of a GPU's memory that weights may take; the rest is for activations
 BLOCKS, BLOCK = 2048, 1024  # bytes read all over a weight file
 
 
@@ -254,6 +255,60 @@ def open_tokenizer(spec: ModelSpec) -> Tokenizer | None:
     """Load the judge's tokenizer alone, without its weights; None where it has none."""
     opener = getattr(registry.load("backends", spec.backend), "open_tokenizer", None)
     return None if opener is None else opener(spec)
+
+
+def weights(spec: ModelSpec) -> int | None:
+    """Bytes of a judge's weights, found without loading them; None where nobody knows."""
+    if spec.kind == "hub":
+        return _hub_weights(spec)
+    if spec.path is None or not spec.path.exists():
+        return None
+    files = [spec.path] if spec.path.is_file() else list(spec.path.iterdir())
+    return sum(file.stat().st_size for file in files if file.suffix in WEIGHTS)
+
+
+def gpus_each(spec: ModelSpec, memory: Sequence[int]) -> int:
+    """How many GPUs, of bytes of `memory` each, one copy of the judge needs, as `gpus_for`.
+
+    Raises
+    ------
+    ModelError
+        Nobody knows how large its weights are.
+    """
+    if (size := weights(spec)) is None:
+        raise ModelError(f"the size of {spec.name} is not known before it is loaded. Say how many copies: --workers N.")
+    return gpus_for(size, memory)
+
+
+def gpus_for(size: int, memory: Sequence[int]) -> int:
+    """How many GPUs, of bytes of `memory` each, hold weights of `size` bytes: 1, 2, 4, ... but not more than there are.
+
+    Examples
+    --------
+    >>> [gpus_for(gib << 30, [80 << 30] * 8) for gib in (16, 66, 140, 900)]
+    [1, 2, 4, 8]
+    """
+    each = 1
+    while each < len(memory) and size > ROOM * each * min(memory):
+        each *= 2
+    return min(each, len(memory))
+
+
+def _hub_weights(spec: ModelSpec) -> int | None:
+    """What the hub says, or what lies in its local cache."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        files = HfApi().model_info(spec.name, revision=spec.revision, files_metadata=True).siblings or []
+        return sum(file.size or 0 for file in files if file.rfilename.endswith(".safetensors")) or None
+    except (HfHubHTTPError, OSError):
+        pass
+    try:
+        folder = Path(snapshot_download(spec.name, revision=spec.revision, local_files_only=True))
+    except (LocalEntryNotFoundError, OSError):
+        return None
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors")) or None
 
 
 def _text(path: Path) -> str:

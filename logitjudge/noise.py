@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logitjudge.backends import Backend, Query
-from logitjudge.core import FloatArray, Item, Ordering
+from logitjudge.core import FloatArray, Item, Ordering, Readings
 from logitjudge.run import Run
 
 READ_TWICE = 8
@@ -17,8 +16,7 @@ READ_TWICE = 8
 
 def floor(
     run: Run,
-    backend: Backend,
-    queries: Callable[[Sequence[tuple[Item, int, Ordering]]], list[Query]],
+    again: Callable[[Sequence[tuple[Item, int, Ordering]]], Readings | None],
     *,
     count: int = READ_TWICE,
     seed: int = 0,
@@ -29,10 +27,8 @@ def floor(
     ----------
     run
         The run.
-    backend
-        Its judge.
-    queries
-        (item, its text's place on the axis S, ordering) -> the prompts that were read.
+    again
+        (item, its text's place on the axis S, ordering) -> these prompts read by the plain forward; None where there is no second way.
     count
         How many readings, drawn without replacement.
 
@@ -51,7 +47,7 @@ def floor(
     cells = np.random.default_rng(seed).choice(all_of_them, min(count, all_of_them), replace=False)
     i, s, o = np.unravel_index(np.sort(cells), shape)
     asked = [(run.items[a], int(b), run.orderings[c]) for a, b, c in zip(i, s, o, strict=True)]
-    second = backend.read_plain(queries(asked))
+    second = again(asked)
     if second is None:
         return None
     first = run.logp_by_trace[i, s, o]

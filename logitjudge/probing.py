@@ -16,6 +16,7 @@ from logitjudge.pairing import pairwise
 from logitjudge.probes import Explained, Generate, Likely, Probe, ProbeResult, Staged, Variant
 from logitjudge.run import Run
 from logitjudge.study import items_of
+from logitjudge.workers import kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +137,7 @@ def run_probe(
             made = replace(made, effects=(*made.effects, *probe.explain(runs, likely)))
         return made
 
-    with models.kept():
+    with kept():
         made = _result(name, str(model), probe, variants, runs, found)
     store.write_json(folder / RESULT, made)
     return made

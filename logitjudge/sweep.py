@@ -22,6 +22,7 @@ from logitjudge.errors import AllRefused, InputError, unknown
 from logitjudge.judging import judge
 from logitjudge.progress import Progress, Report
 from logitjudge.study import study
+from logitjudge.workers import kept
 
 AXES = {"models": "model", "data": "data", "rubrics": "rubric", "templates": "template", "designs": "orderings"}
 KEYS = (*AXES, "defaults", "exclude")
@@ -209,7 +210,7 @@ def sweep(path: str | Path, out: str | Path, *, progress: Report | None = None) 
         folder / MANIFEST, {"schema_version": 1, "runs": [{"name": run.name, "of": dict(run.of)} for run in runs]}
     )
     failed = _failed(folder)
-    with models.kept():
+    with kept():
         for n, run in enumerate(runs, start=1):
             report(Progress(message=f"run {n} of {len(runs)}: {run.name}"))
             reason = _judged(run, folder, report)
@@ -300,22 +301,14 @@ def _cost(run: Planned, pace: float | None) -> Cost:
         )
         backend: Any = _Unloaded(models.open_tokenizer(spec))
         sizes, refused = planning.survey(asked, backend)
-        weights = _weights(spec)
+        weights = models.weights(spec)
     except (InputError, OSError) as error:
         return Cost(run.name, reason=str(error))
     unique = [size.unique for size in sizes.values() if size.unique is not None]
     tokens = sum(unique) if unique else None
     seconds = None if tokens is None or pace is None else tokens / pace
     note = f"{len(refused)} items refused" if refused else ""
-    return Cost(run.name, len(sizes) * len(asked.orderings), tokens, weights, seconds, note)
-
-
-def _weights(spec: models.ModelSpec) -> float | None:
-    """GiB of a local model's files of weights."""
-    if spec.path is None or not spec.path.exists():
-        return None
-    files = [spec.path] if spec.path.is_file() else list(spec.path.iterdir())
-    return sum(file.stat().st_size for file in files if file.suffix in models.WEIGHTS) / GIB
+    return Cost(run.name, len(sizes) * len(asked.orderings), tokens, weights and weights / GIB, seconds, note)
 
 
 def _paces(folder: Path, runs: Sequence[Planned]) -> dict[str, float]:

@@ -15,21 +15,18 @@ from logitjudge.study import Study
 from logitjudge.verdicts import Writing
 
 Cell = tuple[Item, int, Ordering]  # a reading: its item, its text's place on the axis S, its ordering
+Rows = Sequence[Mapping[str, Any]]  # of texts, as `logitjudge.parts.traces` gives them
 
 
-def written(
-    folder: Path, asked: Study, backend: Backend, batch: int, items: Sequence[Item], how: Writing | None
+def queries(
+    asked: Study, backend: Backend, items: Sequence[Item], rows: Rows, how: Writing | None
 ) -> tuple[list[Query], list[Name] | None]:
-    """Queries behind the texts that the judge writes, and the names of these; items that are refused are left out.
+    """Queries behind the texts of `rows`, and the names of these; items whose texts did not end are left out.
 
     No queries where the score is parsed and nothing is read.
     """
     if how is None:
         return asked.queries(backend, items), None
-    rows = list(parts.traces(folder, batch))
-    if not rows:
-        rows = _write(asked, backend, items, how)
-        parts.write_traces(folder, batch, rows)
     if how.parsed:
         return [], None
     known = {row["trace_id"]: verdicts.trace_of(row) for row in rows}
@@ -40,7 +37,7 @@ def written(
     return [query for query, _ in kept], [name for _, name in kept]
 
 
-def _write(asked: Study, backend: Backend, items: Sequence[Item], how: Writing) -> list[dict[str, Any]]:
+def write(asked: Study, backend: Backend, items: Sequence[Item], how: Writing) -> list[dict[str, Any]]:
     """Rows of all texts of some items."""
     queries: list[Query] = []
     samples: list[int] = []
@@ -72,15 +69,22 @@ def _behind(
     return made
 
 
-def again(folder: Path, asked: Study, backend: Backend, how: Writing | None, cells: Sequence[Cell]) -> list[Query]:
-    """Make some prompts once more, behind the texts that their judge wrote."""
+def again(asked: Study, backend: Backend, how: Writing | None, cells: Sequence[Cell], rows: Rows) -> list[Query]:
+    """Make some prompts once more, behind the texts of `rows`, which their judge wrote (`of`)."""
     if how is None:
         return [asked.query(backend, item, ordering) for item, _, ordering in cells]
-    names = {how.name(item.id, *how.behind(ordering)[s], asked.scores) for item, s, ordering in cells}
-    known = {row["trace_id"]: verdicts.trace_of(row) for row in parts.traces(folder) if row["trace_id"] in names}
+    known = {row["trace_id"]: verdicts.trace_of(row) for row in rows}
     kept = [query for query, _ in _behind(asked, backend, how, cells, known) if query is not None]
     assert len(kept) == len(cells)  # refused items have no readings to make again
     return kept
+
+
+def of(folder: Path, asked: Study, how: Writing | None, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Rows of the stored texts behind which some cells were read; none where nothing was written."""
+    if how is None:
+        return []
+    names = {how.name(item.id, *how.behind(ordering)[s], asked.scores) for item, s, ordering in cells}
+    return [row for row in parts.traces(folder) if row["trace_id"] in names]
 
 
 def ended(folder: Path, asked: Study, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:

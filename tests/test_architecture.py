@@ -27,6 +27,9 @@ HOUSE = (
     },
     {
         "judging",
+        "running",
+        "reading",
+        "workers",
         "pairing",
         "scored",
         "probing",
@@ -49,6 +52,7 @@ HOUSE = (
 LEVEL = {"__version__": 0} | {name: level for level, names in enumerate(HOUSE) for name in names}
 HOMES = {
     "backends": {"torch", "transformers", "vllm", "accelerate", "safetensors", "gguf", "tokenizers", "peft", "httpx2"},
+    "cluster": {"ray"},
     "cli": {"rich", "typer", "click"},
 }
 CORE_MAY = {"numpy", *sys.stdlib_module_names}

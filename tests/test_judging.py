@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from logitjudge import judging, models, noise, parts, planning, store, study
+from logitjudge import judging, models, noise, parts, planning, running, store, study
 from logitjudge.backends import OutOfMemory, planted
 from logitjudge.core import Item, ItemSet, Level, Ordering, Readings, Rubric
 from logitjudge.errors import InputError, ItemError, ModelError, OrderingError, RubricError, RunFolderError
@@ -285,7 +285,7 @@ def test_an_unchanged_session_gives_no_warning(fake, out):
 
 def test_a_new_version_of_ours_is_a_warning(fake, out, monkeypatch):
     interrupt(fake, out, 2)
-    monkeypatch.setattr(judging, "version", lambda name: "99")
+    monkeypatch.setattr(running, "version", lambda name: "99")
     with pytest.warns(UserWarning, match="began with logitjudge .* goes on with 99"):
         judge(out)
 

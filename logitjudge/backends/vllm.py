@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from logitjudge.backends import Query, Trace
+from logitjudge.backends import Query, Trace, devices
 from logitjudge.backends._asked import MOST_IDS, SMALLEST, TOP, Request, Served, requests, trace
 from logitjudge.backends._harvest import Harvest, resolved
 from logitjudge.backends.hf import open_tokenizer
@@ -27,7 +27,7 @@ from logitjudge.backends.hf.load import quiet
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
 from logitjudge.errors import ModelError
-from logitjudge.models import ModelSpec
+from logitjudge.models import ModelSpec, gpus_for, weights
 from logitjudge.tokens import Path
 
 PROVEN = 8  # prompts that are read with cached prefixes and without before a run
@@ -149,6 +149,8 @@ def _options(spec: ModelSpec, vllm: Any) -> dict[str, Any]:
     overrides = {"head_dtype": "float32", **spec.model_kwargs.get("hf_overrides", {})}
     cpu = kind == "cpu"
     free = {"block_size": 32 if cpu else 16, "enforce_eager": cpu, "disable_log_stats": True, "use_tqdm_on_load": False}
+    if not cpu and len(memory := devices.gpus()) > 1 and (size := weights(spec)):
+        free["tensor_parallel_size"] = gpus_for(size, memory)
     source = {"dtype": spec.dtype, "revision": spec.revision, "trust_remote_code": spec.trust_remote_code}
     return {**source, **free, **spec.model_kwargs, **fixed, "hf_overrides": overrides}
 

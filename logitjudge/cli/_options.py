@@ -79,6 +79,26 @@ TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run the Python code that a model brings. Read it first.")
 ]
 
+Engine = Annotated[
+    str, typer.Option("--engine", help="Who reads: 'local', this machine; 'ray', actors of a Ray cluster.")
+]
+Workers = Annotated[
+    str,
+    typer.Option(
+        "--workers",
+        metavar="N|auto",
+        help="Copies of the judge that read side by side; auto: as many as the GPUs hold.",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="A",
+        help="auto, HOST:PORT or ray://HOST:PORT; by default RAY_ADDRESS, else a local one.",
+    ),
+]
+
 
 def json_object(text: str | None) -> dict[str, Any]:
     """JSON object of --model-kwargs."""

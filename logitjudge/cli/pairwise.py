@@ -76,6 +76,9 @@ def pairwise(
     timeout: _options.Timeout = 60.0,
     concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
+    engine: _options.Engine = "local",
+    workers: _options.Workers = "1",
+    ray_address: _options.RayAddress = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Remove the run in --out and begin anew.")] = False,
     verbose: _console.Verbose = False,
 ) -> None:
@@ -93,7 +96,7 @@ def pairwise(
         temperature=temperature, dtype=dtype, device=device, revision=revision, limit=limit, seed=seed,
         max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template,
         adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
-        trust_remote_code=trust_remote_code, overwrite=overwrite,
+        trust_remote_code=trust_remote_code, overwrite=overwrite, engine=engine, workers=workers, ray_address=ray_address,
     )  # fmt: skip
     if points is not None:
         if ties or labels != "slot" or criteria is not None or verdict != "direct":

@@ -70,9 +70,10 @@ def probe(
     Judges variants of the items that differ in one thing, in both orders and under all orderings, and prints the effect with its
     interval, the smallest effect that these items could show, and what the noise floor could do. 'card DIR' shows all probes of a judge.
     """
-    from logitjudge import models, registry
+    from logitjudge import registry
     from logitjudge.cli._sections import card as tables
     from logitjudge.probing import has_items, run_probe
+    from logitjudge.workers import kept
 
     asked = registry.names("probes") if "all" in names else list(dict.fromkeys(names))
     chosen = _parameters(asked, given or [])
@@ -82,7 +83,7 @@ def probe(
         base_url=base_url, trust_remote_code=trust_remote_code,
     )  # fmt: skip
     made = []
-    with models.kept():
+    with kept():
         for name in asked:
             _console.note(f"probe {name}")
             made.append(

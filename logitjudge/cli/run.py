@@ -61,6 +61,9 @@ def run(
     timeout: _options.Timeout = 60.0,
     concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
+    engine: _options.Engine = "local",
+    workers: _options.Workers = "1",
+    ray_address: _options.RayAddress = None,
     shard: Annotated[
         str | None,
         typer.Option("--shard", metavar="I/N", help="Read only this part of the batches (1/8 ... 8/8), for 'merge'."),
@@ -82,6 +85,7 @@ def run(
         seed=seed, max_batch_tokens=max_batch_tokens, model_kwargs=_options.json_object(model_kwargs),
         chat_template=chat_template, adapter=adapter, base_url=base_url, served_model=served_model, timeout=timeout,
         concurrency=concurrency, trust_remote_code=trust_remote_code, overwrite=overwrite, shard=shard,
+        engine=engine, workers=workers, ray_address=ray_address,
     )  # fmt: skip
     if shard is not None:
         typer.echo(
