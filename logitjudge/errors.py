@@ -34,6 +34,10 @@ class ModelError(InputError):
     """A judge that cannot be opened, or whose readings cannot be trusted."""
 
 
+class NotFinite(ModelError):  # noqa: N818
+    """A reading that is no number: nothing is stored of it."""
+
+
 class RunFolderError(InputError):
     """A run folder that cannot be written, or that belongs to another configuration."""
 

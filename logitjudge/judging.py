@@ -21,10 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, shards, store, texts, verdicts
-from logitjudge.backends import Backend, OutOfMemory, Query
+from logitjudge import batches, models, noise, parts, planning, shards, store, texts, verdicts
+from logitjudge.backends import Backend, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
-from logitjudge.errors import InputError, ModelError, RunFolderError
+from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete
 from logitjudge.progress import Progress, Report, duration
 from logitjudge.run import Run
 from logitjudge.study import Study, study, tokens_of
@@ -33,7 +33,6 @@ from logitjudge.verdicts import Writing
 if TYPE_CHECKING:
     import pandas as pd
 
-SMALLEST_BUDGET = 32
 SETTINGS = {  # of a run's identity, those whose value is a hash that says nothing to people
     "fingerprint": "'model': its files or its tokenizer differ",
     "chat_template": "'chat_template'",
@@ -202,7 +201,15 @@ def run_study(
                 _go_on(folder, asked, spec, head, begins, report, part)
     else:
         report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
-    return store.load_run(folder, partial=part is not None)
+    return store.load_run(folder) if part is None else _shard(folder, part)
+
+
+def _shard(folder: Path, part: shards.Part) -> Run:
+    """What a shard, all of whose batches are read, has."""
+    try:
+        return store.load_run(folder, partial=True)
+    except RunIncomplete as error:
+        raise AllRefused(f"shard {part} in {folder} is read, and none of its items could be judged.") from error
 
 
 def _begun(folder: Path, identity: Mapping[str, Any], anew: bool) -> dict[str, Any] | None:
@@ -305,6 +312,7 @@ def _go_on(
     if served := _served_line(head["sessions"][-1]):
         report(Progress(message=served))
     head = {**head, **texts.ended(folder, asked, head, how)}
+    head |= _counts(folder, head, how)
     floor = None
     if head["refused"] < head["items"] and not (how and how.parsed):
         report(Progress(message="measuring the noise floor"))
@@ -313,6 +321,13 @@ def _go_on(
         )
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
+
+
+def _counts(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[str, int]:
+    """What became of the items, now that all are read."""
+    refused = len(store.refusals(folder))
+    texts_each = how.texts if how else 1
+    return {"refused": refused, "readings": (head["items"] - refused) * len(head["orderings"]) * texts_each}
 
 
 def _size_line(head: Mapping[str, Any]) -> str:
@@ -370,7 +385,7 @@ def _read_batches(
 ) -> None:
     done = parts.done(folder, written=how is not None)
     ready = read = 0
-    total, orders = head["items"] - head["refused"], len(asked.orderings) * (how.texts if how else 1)
+    total, orders = sum(head["batches"]), len(asked.orderings) * (how.texts if how else 1)
     report(Progress(0, total, 0, total * orders))
     for number, items in enumerate(_batches(folder, asked, head)):
         if part is not None and not part.has(number):
@@ -378,8 +393,11 @@ def _read_batches(
         if number not in done:
             queries, names = texts.written(folder, asked, backend, number, items, how)
             _note_options(folder, head, queries)
-            readings = _read(folder, head, number, backend, queries) if queries else None
-            parts.write_part(folder, number, [asked.key(query) for query in queries], readings, names)
+            readings, lost = batches.read(folder, head, number, backend, queries) if queries else (None, {})
+            batches.refuse(folder, number, lost)
+            kept = [n for n, query in enumerate(queries) if query.item.id not in lost]
+            keys = [asked.key(queries[n]) for n in kept]
+            parts.write_part(folder, number, keys, readings, None if names is None else [names[n] for n in kept])
             read += len(items)
         ready += len(items)
         report(Progress(ready, total, ready * orders, total * orders, read=read))
@@ -399,26 +417,6 @@ def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[li
     left = iter([item for item in asked.itemset.items if item.id not in refused])
     for size in head["batches"]:
         yield [next(left) for _ in range(size)]
-
-
-def _read(folder: Path, head: dict[str, Any], batch: int, backend: Backend, queries: Sequence[Query]) -> Readings:
-    """Read one batch; out of memory halves the budget from this batch on, which is recorded before it is used."""
-    while True:
-        budget = head["budget"] >> sum(1 for first in head["halvings"] if first <= batch)
-        try:
-            return backend.read(queries, budget)
-        except OutOfMemory as error:
-            if budget // 2 < SMALLEST_BUDGET:
-                raise ModelError(
-                    f"the device is out of memory even with one prompt at a time: {error}. Use another --device or a smaller --dtype."
-                ) from error
-        except ValueError as error:
-            raise ModelError(
-                f"batch {batch} (items {queries[0].item.id!r} to {queries[-1].item.id!r}): {str(error).rstrip('.')}."
-            ) from error
-        head["halvings"].append(batch)
-        store.write_json(folder / "run.json", head)
-        warnings.warn(f"out of memory: the token budget is halved to {budget // 2}.", stacklevel=2)
 
 
 def read(

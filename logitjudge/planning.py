@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from heapq import nsmallest
 from typing import Any
 
 from logitjudge import store, tokens
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Ordering
-from logitjudge.errors import ItemError, ModelError
+from logitjudge.errors import ItemError, ModelError, NotFinite
 from logitjudge.prompts import MissingField
 from logitjudge.study import Study
 from logitjudge.trie import unique
 
 Json = dict[str, Any]
+TRIED = 8  # items that the path is proven on, should the judge give no numbers for the ones before
 EXTREMES: Mapping[str, Any] = {"longest": max, "shortest": min}
 
 
@@ -48,8 +50,7 @@ def begin(
     sizes, refused = survey(asked, backend, room)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
-    extremes = ends(sizes)
-    prepare(asked, backend, extremes, room)
+    extremes = _prepared(asked, backend, sizes, room)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
@@ -78,6 +79,27 @@ def begin(
         "noise_floor": None,
     }
     return head, refused
+
+
+def _prepared(asked: Study, backend: Backend, sizes: Mapping[str, Size], room: int) -> dict[str, str]:
+    """Names of the items that the path was proven on: a shortest one for which the judge gives no numbers is left aside.
+
+    Raises
+    ------
+    NotFinite
+        It gives none for any of several.
+    """
+    extremes = ends(sizes)
+    shortest = nsmallest(TRIED, sizes, key=lambda name: sizes[name].longest)
+    for n, name in enumerate(shortest, 1):
+        try:
+            prepare(asked, backend, {**extremes, "shortest": name}, room)
+        except NotFinite as error:
+            if n == len(shortest):
+                raise NotFinite(f"the prompts of {', '.join(map(repr, shortest))}: {error}") from error
+        else:
+            return {**extremes, "shortest": name}
+    raise AssertionError("there is at least one item")
 
 
 def ends(sizes: Mapping[str, Size]) -> dict[str, str]:

@@ -84,7 +84,7 @@ def again(folder: Path, asked: Study, backend: Backend, how: Writing | None, cel
 
 
 def ended(folder: Path, asked: Study, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
-    """Refuse items whose texts did not end, and give what run.json says of that and of how all texts ended."""
+    """Refuse items whose texts did not end, and give what run.json says of how all texts ended."""
     if how is None:
         return {}
     options = {item.id: [level.option for level in asked.rubric_of(item).levels] for item in asked.itemset.items}
@@ -100,18 +100,17 @@ def ended(folder: Path, asked: Study, head: Mapping[str, Any], how: Writing | No
     about = {**head["traces"], "count": count, **ends, "named": counts["named"]}
     if how.parsed:
         return {"traces": {**about, "failed": counts["failed"]}}
-    return {"traces": about, **_refused(folder, head, how, unended)}
+    _refuse(folder, head, how, unended)
+    return {"traces": about}
 
 
-def _refused(folder: Path, head: Mapping[str, Any], how: Writing, unended: Mapping[str, int]) -> dict[str, Any]:
-    """Write down which items are refused because texts of theirs did not end, and give the counts."""
+def _refuse(folder: Path, head: Mapping[str, Any], how: Writing, unended: Mapping[str, int]) -> None:
+    """Write down which items are refused because texts of theirs did not end."""
     each = len(how.sources or head["orderings"]) * how.samples
     late = [
         {"id": item, "reason": f"{count} of {each} texts of the judge have no {how.marker!r}", "late": True}
         for item, count in unended.items()
         if count and how.unended == "refuse"
     ]
-    known = [row for row in store.refusals(folder) if not row.get("late")]
+    known = [row for row in store.refusals(folder) if not row.get("late") or "batch" in row]
     store.refuse(folder, [*known, *late])
-    items = head["items"] - len(known) - len(late)
-    return {"refused": len(known) + len(late), "readings": items * len(head["orderings"]) * how.texts}

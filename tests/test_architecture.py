@@ -27,6 +27,7 @@ HOUSE = (
     },
     {
         "judging",
+        "batches",
         "pairing",
         "scored",
         "probing",

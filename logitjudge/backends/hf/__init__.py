@@ -23,7 +23,7 @@ from logitjudge.backends.hf.sequences import Row, seen, sequences
 from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
-from logitjudge.errors import ModelError
+from logitjudge.errors import NotFinite
 from logitjudge.models import ModelSpec
 from logitjudge.tokens import Path
 
@@ -132,7 +132,7 @@ class HFJudge:
         inputs = self.forward.tensor([ids])
         ours, theirs = (f.logp(inputs, [len(ids) - 1])[0, 0] for f in (self.forward, own))
         if not torch.isfinite(ours).all():
-            raise ModelError("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
+            raise NotFinite("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
         likely = ours.topk(min(20, len(ours))).indices
         near = float((ours - theirs)[likely].abs().max()) <= HEAD_TOLERANCE.get(self.model.dtype, 0.4)
         if not (near and abs(_slope(ours, theirs) - 1) <= HEAD_SLOPE):
