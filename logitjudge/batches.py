@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from logitjudge import store
 from logitjudge.backends import Backend, OutOfMemory, Query
-from logitjudge.core import Readings
+from logitjudge.core import Item, Readings
 from logitjudge.errors import ModelError, NotFinite
+from logitjudge.study import Study
 
 SMALLEST_BUDGET = 32
+
+
+def planned(asked: Study, head: Mapping[str, Any], refused: Sequence[Mapping[str, Any]]) -> Iterator[list[Item]]:
+    """Items of each batch of a run's plan, which leaves out what was refused before anything was read."""
+    out = {row["id"] for row in refused if not row.get("late")}
+    left = iter([item for item in asked.itemset.items if item.id not in out])
+    for size in head["batches"]:
+        yield [next(left) for _ in range(size)]
 
 
 def read(

@@ -42,6 +42,14 @@ class RunFolderError(InputError):
     """A run folder that cannot be written, or that belongs to another configuration."""
 
 
+class Damaged(RunFolderError):  # noqa: N818
+    """A file of a run folder that cannot be read; `reason` says why, without the advice."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class RunIncomplete(RunFolderError):  # noqa: N818  (the contract's name)
     """A run folder whose readings are not all there yet."""
 

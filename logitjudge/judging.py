@@ -14,14 +14,14 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import batches, models, noise, parts, planning, shards, store, texts, verdicts
+from logitjudge import batches, mending, models, noise, parts, planning, shards, store, texts, verdicts
 from logitjudge.backends import Backend, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete
@@ -286,6 +286,7 @@ def _go_on(
     how = verdicts.writing(asked.template, backend, asked.scores, identity["writing"], identity["seed"])
     room, texts_each = (how.most, how.texts) if how else (0, 1)
     refused = None
+    damages = mending.Damages((), {})
     if head is None:
         report(Progress(message=f"checking {len(asked.itemset.items) * len(asked.orderings)} prompts and the judge"))
         header = {**header, "started": now, "traces": verdicts.about(how, asked.scores)}
@@ -293,6 +294,7 @@ def _go_on(
     else:
         report(Progress(message="checking the judge, and proving the fast path"))
         planning.prepare(asked, backend, {which: head[which]["item"] for which in ("longest", "shortest")}, room)
+        damages = _damages(folder, asked, backend, head, how, report)
     if part is not None:
         part.check(head["batches"])
     _session(head, backend, now)
@@ -300,7 +302,10 @@ def _go_on(
         refused is not None
     ):  # only now: whatever is wrong with the judge or the prompts was found, and nothing is written
         store.start(folder, head, asked.itemset.items, refused)
+    if damages.files:
+        head["sessions"][-1]["set_aside"] = [damage.row(folder) for damage in damages.files]
     store.write_json(folder / "run.json", head)
+    damages.mend()
     report(Progress(message=_size_line(head)))
     report(Progress(message=_path_line(head["sessions"][-1])))
     _read_batches(folder, asked, backend, head, how, report, part)
@@ -321,6 +326,22 @@ def _go_on(
         )
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
+
+
+def _damages(
+    folder: Path,
+    asked: Study,
+    backend: Backend,
+    head: Mapping[str, Any],
+    how: Writing | None,
+    report: Report,
+) -> mending.Damages:
+    """What is damaged of a run that goes on, each file named; it is mended once run.json says so."""
+    room = how.most if how else 0
+    found = mending.look(folder, asked, head, how, lambda: planning.survey(asked, backend, room)[1])
+    for damage in found.files:
+        report(Progress(message=str(damage)))
+    return found
 
 
 def _counts(folder: Path, head: Mapping[str, Any], how: Writing | None) -> dict[str, int]:
@@ -387,7 +408,7 @@ def _read_batches(
     ready = read = 0
     total, orders = sum(head["batches"]), len(asked.orderings) * (how.texts if how else 1)
     report(Progress(0, total, 0, total * orders))
-    for number, items in enumerate(_batches(folder, asked, head)):
+    for number, items in enumerate(batches.planned(asked, head, store.refusals(folder))):
         if part is not None and not part.has(number):
             continue
         if number not in done:
@@ -410,13 +431,6 @@ def _note_options(folder: Path, head: dict[str, Any], queries: Sequence[Query]) 
     if longest > (head.get("option_tokens") or 0):
         head["option_tokens"] = longest
         store.write_json(folder / "run.json", head)
-
-
-def _batches(folder: Path, asked: Study, head: Mapping[str, Any]) -> Iterator[list[Item]]:
-    refused = {row["id"] for row in store.refusals(folder) if not row.get("late")}
-    left = iter([item for item in asked.itemset.items if item.id not in refused])
-    for size in head["batches"]:
-        yield [next(left) for _ in range(size)]
 
 
 def read(

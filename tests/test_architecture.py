@@ -28,6 +28,7 @@ HOUSE = (
     {
         "judging",
         "batches",
+        "mending",
         "pairing",
         "scored",
         "probing",
