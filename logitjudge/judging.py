@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logitjudge import batches, mending, models, noise, parts, planning, shards, store, texts, verdicts
-from logitjudge.backends import Backend, Query
+from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete
 from logitjudge.progress import Progress, Report, duration
@@ -71,7 +71,7 @@ def judge(
     adapter: str | None = None,
     base_url: str | None = None,
     served_model: str | None = None,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
@@ -106,9 +106,12 @@ def judge(
         Texts for each ordering, drawn at this temperature; 0 is greedy. Probabilities are means over the texts.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
-    base_url, served_model, timeout, concurrency
-        For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
-        answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
+    base_url, served_model, concurrency
+        For ``backend="openai"``: the server, its name of the model (by default the one that it has), and requests in
+        flight. `model` then names the tokenizer that makes the prompts.
+    timeout
+        Seconds that an answer of the server may take (by default 60). With ``backend="hf"``: seconds that a text may take
+        (by default any); an item with a text that has not ended then is refused, and nothing of that text is read.
     shard
         ``"2/8"``: read only the second eighth of the batches, and leave the run unfinished, for `logitjudge.shards.merge`.
     progress
@@ -161,7 +164,7 @@ def run_study(
     adapter: str | None = None,
     base_url: str | None = None,
     served_model: str | None = None,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
@@ -178,6 +181,10 @@ def run_study(
         thinks=asked.template.verdict == "think",
         base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
+    if spec.timeout is not None and spec.backend == "hf" and not asked.template.writes:
+        raise InputError(
+            "--timeout belongs to --backend openai, and to judges that write (--verdict feedback, think or sampled). Leave it out."
+        )
     writes = {
         "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
     }  # fmt: skip
@@ -321,11 +328,20 @@ def _go_on(
     floor = None
     if head["refused"] < head["items"] and not (how and how.parsed):
         report(Progress(message="measuring the noise floor"))
-        floor = noise.floor(
-            store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
-        )
+        floor = _floor(folder, asked, backend, how)
     finished = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     store.finish(folder, {**head, "finished": finished, "noise_floor": floor})
+
+
+def _floor(folder: Path, asked: Study, backend: Backend, how: Writing | None) -> dict[str, Any] | None:
+    """The noise floor; None, with a warning, where the memory is not enough for it."""
+    try:
+        return noise.floor(
+            store.load_run(folder, partial=True), backend, partial(texts.again, folder, asked, backend, how)
+        )
+    except OutOfMemory as error:
+        warnings.warn(f"the noise floor is not known: out of memory ({error}).", stacklevel=2)
+        return None
 
 
 def _damages(

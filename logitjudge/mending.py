@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logitjudge import batches, parts, store
+from logitjudge import batches, parts, store, texts
 from logitjudge.errors import Damaged, RunFolderError
 from logitjudge.parts import READINGS, TEXTS
 from logitjudge.study import Study
@@ -129,15 +129,14 @@ def _parts(
         each = len(how.sources or asked.orderings) * how.samples if how else 0
         if reason := _unsound(folder, TEXTS, number, names, each, set()):
             found[path] = reason
-        elif how is not None and how.unended == "refuse":
-            rows = parts.traces(folder, number)
-            lost.setdefault(number, set()).update(row["item_id"] for row in rows if row["finish_reason"] != "marker")
-    texts = parts.numbered(folder, TEXTS)
+        elif how is not None:
+            lost.setdefault(number, set()).update(texts.unended(parts.traces(folder, number), how))
+    behind = parts.numbered(folder, TEXTS)
     for number, path in parts.numbered(folder, READINGS).items():
         each = 0 if how and how.parsed else len(asked.orderings) * (how.texts if how else 1)
         if reason := _unsound(folder, READINGS, number, names, each, lost.get(number, set())):
             found[path] = reason
-        elif texts.get(number) in found:
+        elif behind.get(number) in found:
             found[path] = "the texts that it was read behind are damaged"
     if reason := _unsound(folder, READINGS, None, names, None, set()):
         found[parts.whole(folder)] = reason

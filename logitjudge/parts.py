@@ -58,6 +58,7 @@ TRACES = pa.schema(
 )
 SCHEMAS = {READINGS: SCHEMA, TEXTS: TRACES}
 PART = re.compile(r"part-(\d{6,})\.parquet")
+GIVEN_UP = ("timeout", "broken")  # how texts finish of which nothing is taken
 Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
 Name = tuple[str, int]  # of a text: trace_id, sample
 
@@ -354,6 +355,8 @@ def picks(
     found = np.full((len(items), orderings, samples), np.nan)
     there = np.zeros(found.shape, np.bool_)
     for row in traces(folder):
+        if row["finish_reason"] in GIVEN_UP:
+            continue
         cell = (i_of[row["item_id"]], *texts[row["trace_id"]])
         there[cell] = True
         found[cell] = np.nan if row["picked"] is None else row["picked"]

@@ -157,7 +157,7 @@ def survey(asked: Study, backend: Backend, room: int = 0) -> tuple[dict[str, Siz
             refused.append({"id": item.id, "reason": asked.refuses[item.id]})
             continue
         try:
-            sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length, room)
+            sizes[item.id] = _size(asked.queries(backend, [item]), backend, room)
         except _Refused as error:
             refused.append({"id": item.id, "reason": str(error)})
         except MissingField as error:
@@ -178,8 +178,10 @@ class _Refused(Exception):  # noqa: N818
     """An item that cannot be judged, with the reason."""
 
 
-def _size(queries: Sequence[Query], most: int | None, room: int) -> Size:
-    lengths = [_fitting(query, most, room) for query in queries]
+def _size(queries: Sequence[Query], backend: Backend, room: int) -> Size:
+    lengths = [_fitting(query, backend.max_length, room) for query in queries]
+    for query in queries:
+        _known(query, backend)
     fed = [row for query in queries if query.tokens is not None for row in query.tokens.fed]
     return Size(max(lengths), sum(lengths), unique(fed) if fed else None)
 
@@ -189,6 +191,18 @@ def _fitting(query: Query, most: int | None, room: int) -> int:
         text = f" and its text up to {room} (--max-new-tokens)" if room else ""
         raise _Refused(f"the prompt has {query.length} tokens{text}, the judge takes {most}; prompts are never cut")
     return query.length
+
+
+def _known(query: Query, backend: Backend) -> None:
+    """Refuse a prompt with a token that the weights do not know: their tokenizer is another one, or has words more."""
+    if query.tokens is None or backend.tokenizer is None or backend.vocabulary is None:
+        return
+    highest = max(max(ids, default=0) for ids in (query.tokens.context, *query.tokens.tails, *query.tokens.aliases))
+    if highest >= backend.vocabulary:
+        raise _Refused(
+            f"the prompt has the token {highest} ({backend.tokenizer.decode([highest])!r}), and the weights know tokens 0 to "
+            f"{backend.vocabulary - 1} only: is the tokenizer that of another model?"
+        )
 
 
 def plan(lengths: Mapping[str, int], budget: int) -> list[list[str]]:

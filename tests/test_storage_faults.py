@@ -230,6 +230,13 @@ def test_a_damaged_list_of_an_unfinished_run_is_written_anew(tmp_path, name, dam
     assert [row["file"] for row in head_of(tmp_path / "run")["sessions"][-1]["set_aside"]] == [name]
 
 
+SHORT = """---
+verdicts: {feedback: {marker: "[RESULT]"}}
+---
+{{ response }}
+{{ levels }}"""
+
+
 def texts_of(folder):
     return {path.name: path.read_bytes() for path in (folder / "traces").iterdir()}
 
@@ -238,24 +245,25 @@ def test_damaged_texts_are_written_and_read_anew(tmp_path):
     from logitjudge.backends.hf import HFJudge
 
     model = str(tiny_models.save(tmp_path / "m"))
+    (tmp_path / "t.j2").write_text(SHORT)
+    items = tiny_models.items(4)
     given = {
-        "rubric": "helpfulness",
-        "limit": 4,
+        "template": tmp_path / "t.j2",
         "orderings": "1,2,3,4,5;5,4,3,2,1",
         "max_batch_tokens": 1,
         "verdict": "feedback",
         "unended": "close",
         "max_new_tokens": 6,
     }
-    lj.judge(model, "demo", out=tmp_path / "whole", **given)
+    lj.judge(model, items, out=tmp_path / "whole", **given)
     with stopped_after(3, HFJudge):
-        lj.judge(model, "demo", out=tmp_path / "run", **given)
+        lj.judge(model, items, out=tmp_path / "run", **given)
     assert len(texts_of(tmp_path / "run")) == 4  # those of the batch that was not read any more, too
     cut(tmp_path / "run" / "traces" / "part-000001.parquet")
     cut(tmp_path / "run" / "traces" / "part-000003.parquet")
     with pytest.raises(RunFolderError, match=r"traces/part-000001.parquet is damaged: .* Run the same command again"):
         lj.load_run(tmp_path / "run", partial=True).traces()
-    lj.judge(model, "demo", out=tmp_path / "run", **given)
+    lj.judge(model, items, out=tmp_path / "run", **given)
     assert whole(tmp_path / "run") == whole(tmp_path / "whole")
     assert texts_of(tmp_path / "run") == texts_of(tmp_path / "whole")
     aside = sorted(path.name for path in (tmp_path / "run" / "damaged").iterdir())
@@ -302,7 +310,7 @@ def limit_files(size):
 
 
 @pytest.mark.parametrize("room", [4096, 28_672, 53_248])  # nothing fits; some parts; all but the joined file
-def test_a_full_disk_is_a_message_and_the_run_goes_on_when_there_is_room(tmp_path, undisturbed, room):
+def test_a_full_disk_is_a_message_and_the_run_goes_on_when_there_is_room(tmp_path, undisturbed, monkeypatch, room):
     with small_disk(tmp_path / "disk", 10**6) as disk:
         out = (disk or tmp_path) / "run"
         if disk is None:
@@ -319,21 +327,14 @@ def test_a_full_disk_is_a_message_and_the_run_goes_on_when_there_is_room(tmp_pat
             assert "No space left on device" in said
             assert "free" in said
         there = parts.numbered(out, "readings")
-        stamps = {path: path.stat().st_ino for path in there.values()}
         assert not list(out.rglob("*.writing"))
         if out.exists() and there:
             assert len(lj.load_run(out, partial=True).items) == len(there)
-        with stopped_after(0) if len(there) < 6 else nothing():
-            read(out)
-        assert {path: path.stat().st_ino for path in stamps if path.exists()} in (stamps, {})
-        code, _, said = run("run", *COMMAND, "--out", out)
-        assert code == 0, said
+        before, seen = PlantedJudge.read, []
+        monkeypatch.setattr(PlantedJudge, "read", lambda s, q, b: seen.append(q) or before(s, q, b))
+        read(out)
+        assert len(seen) == 6 - len(there)
         assert whole(out) == whole(undisturbed)
-
-
-@contextmanager
-def nothing():
-    yield
 
 
 # --- processes, clocks, places -------------------------------------------------------------------------------------
@@ -371,12 +372,13 @@ def test_a_folder_that_was_moved_goes_on_and_is_read_elsewhere(tmp_path):
     from logitjudge.backends.hf import HFJudge
 
     def judged(place, **more):
-        given = {**OPTIONS, "limit": 3, "orderings": "1,2,3,4,5;5,4,3,2,1", **more}
+        given = {**OPTIONS, "limit": 3, "orderings": "1,2,3,4,5;5,4,3,2,1", "template": place / "t.j2", **more}
         return lj.judge(str(place / "model"), str(place / "items.jsonl"), out=place / "run", **given)
 
     here, there = tmp_path / "here", tmp_path / "über all" / "there"
     tiny_models.save(here / "model")
-    rows = [{"id": f"i{n}", "instruction": "Say it.", "response": "so" * n} for n in range(3)]
+    (here / "t.j2").write_text(SHORT)
+    rows = [{"id": f"i{n}", "instruction": "Say it.", "response": "so" * (n + 1)} for n in range(3)]
     pd.DataFrame(rows).to_json(here / "items.jsonl", orient="records", lines=True)
     with stopped_after(1, HFJudge):
         judged(here)
