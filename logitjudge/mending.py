@@ -47,11 +47,16 @@ class Damages:
     lists: Mapping[Path, Sequence[Mapping[str, Any]]]
 
     def mend(self) -> None:
-        """Move the damaged files to their places, and write the lists."""
+        """Move the damaged files to their places, and write the lists. Raises `RunFolderError` where that is not allowed."""
         for damage in self.files:
-            if damage.path.exists():
+            try:
                 damage.to.parent.mkdir(exist_ok=True)
-                os.replace(damage.path, damage.to)
+                if damage.path.exists():
+                    os.replace(damage.path, damage.to)
+            except OSError as error:
+                raise RunFolderError(
+                    f"{damage.path} is damaged and cannot be moved to {damage.to}: {error.strerror}. Make room, or move it."
+                ) from error
         for path, rows in self.lists.items():
             store.write_lines(path, rows)
 

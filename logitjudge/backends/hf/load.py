@@ -28,6 +28,7 @@ def load(spec: ModelSpec) -> tuple[Any, Any]:
     if spec.kind == "loaded":
         if spec.tokenizer is None:
             raise ModelError("a loaded model needs its tokenizer: judge(model, ..., tokenizer=...).")
+        _check_vocabulary(spec, spec.model, spec.tokenizer)
         return spec.model.eval(), spec.tokenizer
     where, source = _source(spec)
     tokenizer = load_tokenizer(spec)
