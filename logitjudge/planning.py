@@ -195,13 +195,14 @@ def _fitting(query: Query, most: int | None, room: int) -> int:
 
 def _known(query: Query, backend: Backend) -> None:
     """Refuse a prompt with a token that the weights do not know: their tokenizer is another one, or has words more."""
-    if query.tokens is None or backend.tokenizer is None or backend.vocabulary is None:
+    vocabulary = getattr(backend, "vocabulary", None)  # backends of others may not say
+    if query.tokens is None or backend.tokenizer is None or vocabulary is None:
         return
     highest = max(max(ids, default=0) for ids in (query.tokens.context, *query.tokens.tails, *query.tokens.aliases))
-    if highest >= backend.vocabulary:
+    if highest >= vocabulary:
         raise _Refused(
             f"the prompt has the token {highest} ({backend.tokenizer.decode([highest])!r}), and the weights know tokens 0 to "
-            f"{backend.vocabulary - 1} only: is the tokenizer that of another model?"
+            f"{vocabulary - 1} only: is the tokenizer that of another model?"
         )
 
 
