@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitjudge.errors import ItemError, OrderingError, RubricError
+from logitjudge.errors import ItemError, NotFinite, OrderingError, RubricError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -331,8 +331,10 @@ class Readings:
 
     Raises
     ------
+    NotFinite
+        A log-probability is not finite.
     ValueError
-        A log-probability is not finite, or a prompt's options have more than all of the probability.
+        A prompt's options have more than all of the probability.
     """
 
     logp: FloatArray
@@ -346,7 +348,7 @@ class Readings:
         object.__setattr__(self, "top_tokens", tuple(tuple(tokens) for tokens in self.top_tokens))
         object.__setattr__(self, "exact", self._inexact())
         if not np.isfinite(self.logp).all():
-            raise ValueError(
+            raise NotFinite(
                 "a reading is not finite: the model gave NaN or infinite logits, or an option has no probability"
             )
         known = np.exp(self.logp) if self.exact is None else np.exp(self.logp) * self.exact

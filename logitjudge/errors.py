@@ -34,8 +34,20 @@ class ModelError(InputError):
     """A judge that cannot be opened, or whose readings cannot be trusted."""
 
 
+class NotFinite(ModelError):  # noqa: N818
+    """A reading that is no number: nothing is stored of it."""
+
+
 class RunFolderError(InputError):
     """A run folder that cannot be written, or that belongs to another configuration."""
+
+
+class Damaged(RunFolderError):  # noqa: N818
+    """A file of a run folder that cannot be read; `reason` says why, without the advice."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class RunIncomplete(RunFolderError):  # noqa: N818  (the contract's name)

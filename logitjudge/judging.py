@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from logitjudge import models, running, shards, store, verdicts
 from logitjudge.backends import Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
-from logitjudge.errors import InputError, ModelError, RunFolderError, unknown
+from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete, unknown
 from logitjudge.progress import Progress, Report
 from logitjudge.reading import Task
 from logitjudge.run import Run
@@ -68,7 +68,7 @@ def judge(
     adapter: str | None = None,
     base_url: str | None = None,
     served_model: str | None = None,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
@@ -106,9 +106,12 @@ def judge(
         Texts for each ordering, drawn at this temperature; 0 is greedy. Probabilities are means over the texts.
     max_batch_tokens
         Tokens that one forward pass may hold; from the free memory by default.
-    base_url, served_model, timeout, concurrency
-        For ``backend="openai"``: the server, its name of the model (by default the one that it has), seconds that an
-        answer may take, and requests in flight. `model` then names the tokenizer that makes the prompts.
+    base_url, served_model, concurrency
+        For ``backend="openai"``: the server, its name of the model (by default the one that it has), and requests in
+        flight. `model` then names the tokenizer that makes the prompts.
+    timeout
+        Seconds that an answer of the server may take (by default 60). With ``backend="hf"``: seconds that a text may take
+        (by default any); an item with a text that has not ended then is refused, and nothing of that text is read.
     engine, workers, ray_address
         Who reads: ``"local"``, this machine, by one process (``"1"``), by N, or by one for each GPU or for as many GPUs as the weights
         need (``"auto"``); or ``"ray"``, actors of a Ray cluster (`logitjudge.cluster`). The readings are the same.
@@ -165,7 +168,7 @@ def run_study(
     adapter: str | None = None,
     base_url: str | None = None,
     served_model: str | None = None,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     concurrency: int = 8,
     tokenizer: Any = None,
     shard: str | None = None,
@@ -185,6 +188,10 @@ def run_study(
         thinks=asked.template.verdict == "think",
         base_url=base_url, served_model=served_model, timeout=timeout, concurrency=concurrency,
     )  # fmt: skip
+    if spec.timeout is not None and spec.backend == "hf" and not asked.template.writes:
+        raise InputError(
+            "--timeout belongs to --backend openai, and to judges that write (--verdict feedback, think or sampled). Leave it out."
+        )
     writes = {
         "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
     }  # fmt: skip
@@ -216,7 +223,15 @@ def run_study(
                 )
     else:
         report(Progress(message=f"{folder} is finished: all {head['readings']} readings are there."))
-    return store.load_run(folder, partial=part is not None)
+    return store.load_run(folder) if part is None else _shard(folder, part)
+
+
+def _shard(folder: Path, part: shards.Part) -> Run:
+    """What a shard, all of whose batches are read, has."""
+    try:
+        return store.load_run(folder, partial=True)
+    except RunIncomplete as error:
+        raise AllRefused(f"shard {part} in {folder} is read, and none of its items could be judged.") from error
 
 
 def _begun(folder: Path, identity: Mapping[str, Any], anew: bool) -> dict[str, Any] | None:

@@ -49,9 +49,11 @@ class ModelSpec:
         ISO date that chat templates print as today's.
     thinks
         The chat template may open a reasoning trace (verdict mode ``think``).
-    base_url, served_model, timeout, concurrency
-        For the backend ``openai``: where the server is, its name of the model, seconds that an answer may take, and
-        requests in flight.
+    base_url, served_model, concurrency
+        For the backend ``openai``: where the server is, its name of the model, and requests in flight.
+    timeout
+        Seconds that an answer of the server may take (None: 60); with the backend ``hf``, that a text may take which the
+        judge writes (None: any).
     model, tokenizer
         Loaded objects, for ``loaded``.
     """
@@ -69,7 +71,7 @@ class ModelSpec:
     backend: str = "hf"
     served_model: str | None = None
     base_url: str | None = None
-    timeout: float = 60.0
+    timeout: float | None = None
     concurrency: int = 8
     date: str = ""
     thinks: bool = False
@@ -120,7 +122,8 @@ LOCAL: dict[str, Any] = {
     "adapter": None,
     "model_kwargs": {},
 }  # what a server decides for itself
-REMOTE: dict[str, Any] = {"base_url": None, "served_model": None, "timeout": 60.0, "concurrency": 8}
+REMOTE: dict[str, Any] = {"base_url": None, "served_model": None, "concurrency": 8}
+PATIENCE = 60.0  # seconds that a server may take to answer, where nobody says
 
 
 def to_dict(spec: ModelSpec) -> dict[str, Any]:
@@ -161,6 +164,10 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
 
 def _placed(spec: ModelSpec) -> ModelSpec:
     """Check what says where a judge runs, and ask a server which model it has where that is not said."""
+    if spec.timeout is not None and not (math.isfinite(spec.timeout) and spec.timeout > 0):
+        raise ModelError(f"--timeout {spec.timeout:g}: give seconds above 0.")
+    if spec.backend not in ("openai", "hf") and spec.timeout is not None:
+        raise ModelError(f"--timeout belongs to --backend openai or hf, not to {spec.backend}. Leave it out.")
     if spec.backend != "openai":
         if given := [name for name, default in REMOTE.items() if getattr(spec, name) != default]:
             raise ModelError(f"{_option(given[0])} belongs to --backend openai, not to {spec.backend}. Leave it out.")
@@ -175,13 +182,12 @@ def _placed(spec: ModelSpec) -> ModelSpec:
         raise ModelError(
             "--backend openai makes prompts with the tokenizer of a folder or a hub id: give its name as model."
         )
-    if not (math.isfinite(spec.timeout) and spec.timeout > 0 and spec.concurrency >= 1):
-        raise ModelError(
-            f"--timeout {spec.timeout:g} --concurrency {spec.concurrency}: give seconds above 0, and 1 or more."
-        )
+    if spec.concurrency < 1:
+        raise ModelError(f"--concurrency {spec.concurrency}: give 1 or more.")
     from logitjudge.backends import _http
 
     _http.api_url(spec.base_url)
+    spec = replace(spec, timeout=spec.timeout or PATIENCE)
     return spec if spec.served_model else replace(spec, served_model=_http.served_model(spec))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logitjudge.core import BoolArray, FloatArray, Item, Ordering, Readings
-from logitjudge.errors import RunFolderError
+from logitjudge.errors import Damaged, RunFolderError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,9 @@ TRACES = pa.schema(
         ("picked", pa.int32()),
     ]
 )
+SCHEMAS = {READINGS: SCHEMA, TEXTS: TRACES}
+PART = re.compile(r"part-(\d{6,})\.parquet")
+GIVEN_UP = ("timeout", "broken")  # how texts finish of which nothing is taken
 Key = tuple[str, tuple[int, ...], tuple[int, ...] | None]
 Name = tuple[str, int]  # of a text: trace_id, sample
 
@@ -77,12 +81,20 @@ def writing(path: Path, place: Path | None = None) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         raise RunFolderError(
-            f"{path} cannot be written: {error.strerror or error}. What was written before is whole and stays; "
-            "free the disk or choose another --out, and run the same command again to go on."
+            f"{path} cannot be written: {error.strerror or error}{_room(path)}. What was written before is whole and stays: "
+            "make room, and run the same command again to go on."
         ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _room(path: Path) -> str:
+    """How much room there is where a file goes, in words; "" where nobody knows."""
+    try:
+        return f" ({shutil.disk_usage(path.parent).free / 2**20:,.1f} MiB are free there)"
+    except OSError:
+        return ""
 
 
 def write_part(
@@ -134,14 +146,14 @@ def write_traces(folder: Path, batch: int, rows: Sequence[Mapping[str, Any]]) ->
 
 def traces(folder: Path, batch: int | None = None) -> Iterator[dict[str, Any]]:
     """Rows of the traces of one batch, or of all, in order; none where none are stored."""
-    for path in _parts(folder, TEXTS, "*" if batch is None else f"{batch:06d}"):
+    for path in _parts(folder, TEXTS, batch):
         for table in _read(path, TRACES):
             yield from table.to_pylist()
 
 
 def join(folder: Path) -> None:
     """Write all readings into one file, in their order; its bytes do not depend on the parts they came in."""
-    with _writer(folder / READINGS / "all.parquet", SCHEMA) as writer:
+    with _writer(whole(folder), SCHEMA) as writer:
         held = SCHEMA.empty_table()
         for table in _tables(folder):
             held = pa.concat_tables([held, table]).combine_chunks()
@@ -154,7 +166,7 @@ def join(folder: Path) -> None:
 def copy_part(source: Path, folder: Path, batch: int) -> None:
     """Copy what is stored of one batch, texts and readings, from another run folder."""
     for kind in (TEXTS, READINGS):  # a batch counts as read when its readings are there
-        for path in _parts(source, kind, f"{batch:06d}"):
+        for path in _parts(source, kind, batch):
             with writing(folder / kind / path.name, folder) as temporary:
                 shutil.copyfile(path, temporary)
 
@@ -166,20 +178,45 @@ def drop(folder: Path) -> None:
             part.unlink()
 
 
-def _parts(folder: Path, kind: str, number: str = "*") -> list[Path]:
-    return sorted((folder / kind).glob(f"part-{number}.parquet"))
+def numbered(folder: Path, kind: str) -> dict[int, Path]:
+    """Batch -> its part, in order. A file of another name is none of ours."""
+    found = {path: PART.fullmatch(path.name) for path in (folder / kind).glob("part-*.parquet")}
+    return dict(sorted((int(match[1]), path) for path, match in found.items() if match))
+
+
+def whole(folder: Path) -> Path:
+    """All readings in one file, once the parts are joined."""
+    return folder / READINGS / "all.parquet"
+
+
+def ids(folder: Path, kind: str, batch: int | None) -> list[str]:
+    """Item of every row of one part, or of the joined file (None); of none where there is no such file.
+
+    Raises
+    ------
+    RunFolderError
+        It is damaged.
+    """
+    path = whole(folder) if batch is None else numbered(folder, kind).get(batch)
+    if path is None or not path.exists():
+        return []
+    return [name for table in _read(path, SCHEMAS[kind]) for name in table["item_id"].to_pylist()]
+
+
+def _parts(folder: Path, kind: str, batch: int | None = None) -> list[Path]:
+    """Parts in order, of one batch or of all."""
+    return [path for number, path in numbered(folder, kind).items() if batch in (None, number)]
 
 
 def done(folder: Path, written: bool = False) -> set[int]:
     """Numbers of the batches that are stored; `written`: with their texts."""
-    found = [{int(part.stem.removeprefix("part-")) for part in _parts(folder, kind)} for kind in (READINGS, TEXTS)]
+    found = [set(numbered(folder, kind)) for kind in (READINGS, TEXTS)]
     return found[0] & found[1] if written else found[0]
 
 
 def _tables(folder: Path) -> Iterator[pa.Table]:
     """All readings, at most `ROWS` at a time."""
-    whole = folder / READINGS / "all.parquet"
-    for path in [whole] if whole.exists() else _parts(folder, READINGS):
+    for path in [whole(folder)] if whole(folder).exists() else _parts(folder, READINGS):
         yield from _read(path, SCHEMA)
 
 
@@ -203,15 +240,18 @@ def _as_written(path: Path, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Tabl
     return pa.table(columns, schema=schema)
 
 
-def damaged(path: Path, reason: object) -> RunFolderError:
+def damaged(path: Path, reason: object) -> Damaged:
     """Say which file is damaged, and what to do."""
-    advice = "Move it away and run the same command again: only its readings are read anew"
-    if path.parent.name == TEXTS:
+    if not whole(path.parent.parent).exists():
+        advice = "Run the same command again: it sets the file aside, and makes it again"
+    elif path.parent.name == TEXTS:
         advice = (
-            "Move it away and run the same command again: an unfinished run writes its texts anew and reads them; a finished "
-            "one needs --overwrite for that, and what does not need its texts can be shown without them"
+            "The run is finished: restore the file from a copy, or use --overwrite to begin anew; what does not need its texts "
+            "can be shown without them"
         )
-    return RunFolderError(f"{path} is damaged: {reason}. {advice}.")
+    else:
+        advice = "Move it away and run the same command again: only its readings are read anew"
+    return Damaged(f"{path} is damaged: {reason}. {advice}.", str(reason))
 
 
 def items(folder: Path) -> set[str]:
@@ -315,6 +355,8 @@ def picks(
     found = np.full((len(items), orderings, samples), np.nan)
     there = np.zeros(found.shape, np.bool_)
     for row in traces(folder):
+        if row["finish_reason"] in GIVEN_UP:
+            continue
         cell = (i_of[row["item_id"]], *texts[row["trace_id"]])
         there[cell] = True
         found[cell] = np.nan if row["picked"] is None else row["picked"]

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from heapq import nsmallest
 from typing import Any
 
 from logitjudge import store, tokens
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Ordering
-from logitjudge.errors import ItemError, ModelError
+from logitjudge.errors import ItemError, ModelError, NotFinite
 from logitjudge.prompts import MissingField
 from logitjudge.study import Study
 from logitjudge.trie import unique
 
 Json = dict[str, Any]
+TRIED = 8  # items that the path is proven on, should the judge give no numbers for the ones before
 EXTREMES: Mapping[str, Any] = {"longest": max, "shortest": min}
 
 
@@ -48,8 +50,7 @@ def begin(
     sizes, refused = survey(asked, backend, room)
     if not sizes:
         raise ItemError(f"no item can be judged; the first: {refused[0]['id']!r}: {refused[0]['reason']}")
-    extremes = ends(sizes)
-    prepare(asked, backend, extremes, room)
+    extremes = _prepared(asked, backend, sizes, room)
     budget = header["configuration"]["max_batch_tokens"] or backend.token_budget()
     alone = [size.unique for size in sizes.values() if size.unique is not None]
     head = {
@@ -78,6 +79,27 @@ def begin(
         "noise_floor": None,
     }
     return head, refused
+
+
+def _prepared(asked: Study, backend: Backend, sizes: Mapping[str, Size], room: int) -> dict[str, str]:
+    """Names of the items that the path was proven on: a shortest one for which the judge gives no numbers is left aside.
+
+    Raises
+    ------
+    NotFinite
+        It gives none for any of several.
+    """
+    extremes = ends(sizes)
+    shortest = nsmallest(TRIED, sizes, key=lambda name: sizes[name].longest)
+    for n, name in enumerate(shortest, 1):
+        try:
+            prepare(asked, backend, {**extremes, "shortest": name}, room)
+        except NotFinite as error:
+            if n == len(shortest):
+                raise NotFinite(f"the prompts of {', '.join(map(repr, shortest))}: {error}") from error
+        else:
+            return {**extremes, "shortest": name}
+    raise AssertionError("there is at least one item")
 
 
 def ends(sizes: Mapping[str, Size]) -> dict[str, str]:
@@ -135,7 +157,7 @@ def survey(asked: Study, backend: Backend, room: int = 0) -> tuple[dict[str, Siz
             refused.append({"id": item.id, "reason": asked.refuses[item.id]})
             continue
         try:
-            sizes[item.id] = _size(asked.queries(backend, [item]), backend.max_length, room)
+            sizes[item.id] = _size(asked.queries(backend, [item]), backend, room)
         except _Refused as error:
             refused.append({"id": item.id, "reason": str(error)})
         except MissingField as error:
@@ -156,8 +178,10 @@ class _Refused(Exception):  # noqa: N818
     """An item that cannot be judged, with the reason."""
 
 
-def _size(queries: Sequence[Query], most: int | None, room: int) -> Size:
-    lengths = [_fitting(query, most, room) for query in queries]
+def _size(queries: Sequence[Query], backend: Backend, room: int) -> Size:
+    lengths = [_fitting(query, backend.max_length, room) for query in queries]
+    for query in queries:
+        _known(query, backend)
     fed = [row for query in queries if query.tokens is not None for row in query.tokens.fed]
     return Size(max(lengths), sum(lengths), unique(fed) if fed else None)
 
@@ -167,6 +191,19 @@ def _fitting(query: Query, most: int | None, room: int) -> int:
         text = f" and its text up to {room} (--max-new-tokens)" if room else ""
         raise _Refused(f"the prompt has {query.length} tokens{text}, the judge takes {most}; prompts are never cut")
     return query.length
+
+
+def _known(query: Query, backend: Backend) -> None:
+    """Refuse a prompt with a token that the weights do not know: their tokenizer is another one, or has words more."""
+    vocabulary = getattr(backend, "vocabulary", None)  # backends of others may not say
+    if query.tokens is None or backend.tokenizer is None or vocabulary is None:
+        return
+    highest = max(max(ids, default=0) for ids in (query.tokens.context, *query.tokens.tails, *query.tokens.aliases))
+    if highest >= vocabulary:
+        raise _Refused(
+            f"the prompt has the token {highest} ({backend.tokenizer.decode([highest])!r}), and the weights know tokens 0 to "
+            f"{vocabulary - 1} only: is the tokenizer that of another model?"
+        )
 
 
 def plan(lengths: Mapping[str, int], budget: int) -> list[list[str]]:

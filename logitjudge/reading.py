@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logitjudge import models, parts, planning, texts, verdicts
+from logitjudge import batches, models, parts, planning, texts, verdicts
 from logitjudge.core import Readings
 from logitjudge.study import Study
 from logitjudge.texts import Cell, Rows
@@ -45,17 +45,20 @@ class Read:
     keys
         (B,) what each reading is of.
     readings
-        Of B prompts; None where there was nothing to read.
+        Of B prompts; None where there is none.
     names
         (B,) the texts that they were read behind; None where nothing was written.
     longest
         Tokens of the longest option.
+    refused
+        Items for which the judge gave no numbers, with the reason.
     """
 
     keys: list[parts.Key]
     readings: Readings | None
     names: list[parts.Name] | None
     longest: int
+    refused: dict[str, str]
 
 
 class Reader:
@@ -88,6 +91,10 @@ class Reader:
             self.asked, self.backend, {**header, "traces": about}, self._room, self.how.texts if self.how else 1
         )
 
+    def refusals(self) -> list[dict[str, str]]:
+        """Items that cannot be judged, as `begin` finds them."""
+        return planning.survey(self.asked, self.backend, self._room)[1]
+
     def writing(self) -> verdicts.Writing | None:
         """How the judge writes before it scores."""
         return self.how
@@ -113,8 +120,10 @@ class Reader:
         """
         queries, names = texts.queries(self.asked, self.backend, [self._items[name] for name in ids], rows, self.how)
         tails = [tail for query in queries if query.tokens is not None for tail in query.tokens.tails]
-        readings = self.backend.read(queries, budget) if queries else None
-        return Read([self.asked.key(query) for query in queries], readings, names, max(map(len, tails), default=0))
+        readings, refused = batches.read(self.backend, queries, budget)
+        kept = [n for n, query in enumerate(queries) if query.item.id not in refused]
+        keys = [self.asked.key(queries[n]) for n in kept]
+        return Read(keys, readings, names and [names[n] for n in kept], max(map(len, tails), default=0), refused)
 
     def again(self, cells: Sequence[Cell], rows: Rows) -> Readings | None:
         """Read some prompts a second way, behind the texts of `rows`; None where there is no second way."""

@@ -257,7 +257,7 @@ class Run:
         """Long frame of what the judge wrote, one row a text; empty where it wrote nothing.
 
         Columns: trace_id, item_id, source_ordering (score values), sample, text, token_ids, finish_reason ("marker",
-        "end", "length"), picked (the parsed score value of a sampled run).
+        "end", "length"; "timeout", "broken" of items that are refused), picked (the parsed score value of a sampled run).
         """
         return self._stored("traces")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from logitjudge import noise, parts, shards, store, texts
+from logitjudge import batches, mending, noise, parts, shards, store, texts
 from logitjudge.backends import OutOfMemory
 from logitjudge.core import Item, Readings
 from logitjudge.errors import ModelError
@@ -106,7 +106,8 @@ class _Course:
     def begin(self, crew: Crew, header: Mapping[str, Any], part: shards.Part | None) -> None:
         """Plan the run, or prove the path of one that was begun; nothing is written before all is found to be right."""
         self._say(f"opening {self._name}")
-        if self._head is None:
+        resumed = self._head is not None
+        if not resumed:
             count = len(self._asked.itemset.items) * len(self._asked.orderings)
             self._say(f"checking {count} prompts and the judge")
             head, refused = crew.do("begin", header)
@@ -120,15 +121,28 @@ class _Course:
             _check(part, self.head)
             crew.head = self.head
         self._how: Writing | None = crew.do("writing")
+        if resumed:
+            self._mend(crew)
         self._say(_size_line(self.head))
         self._say(_path_line(self.head["sessions"][-1]))
+
+    def _mend(self, crew: Crew) -> None:
+        """Name what is damaged of a run that goes on, in run.json too, and set it aside: it is made again."""
+        found = mending.look(self._folder, self._asked, self.head, self._how, lambda: crew.do("refusals"))
+        for damage in found.files:
+            self._say(str(damage))
+        if found.files:
+            self.head["sessions"][-1]["set_aside"] = [damage.row(self._folder) for damage in found.files]
+            self._save()
+        found.mend()
 
     def read(self, crew: Crew, part: shards.Part | None) -> None:
         """Read the batches that are not stored."""
         done = parts.done(self._folder, written=self._how is not None)
-        mine = [(n, items) for n, items in enumerate(self._batches()) if part is None or part.has(n)]
+        planned = batches.planned(self._asked, self.head, store.refusals(self._folder))
+        mine = [(n, items) for n, items in enumerate(planned) if part is None or part.has(n)]
         orders = len(self._asked.orderings) * (self._how.texts if self._how else 1)
-        total = self.head["items"] - self.head["refused"]
+        total = sum(self.head["batches"])
         ready, read = sum(len(items) for n, items in mine if n in done), 0
         self._report(Progress(ready, total, ready * orders, total * orders))
         for items in crew.work(self._job(n, items) for n, items in mine if n not in done):
@@ -138,12 +152,6 @@ class _Course:
         for name, provenance in crew.each("provenance").items():  # some engines count what they did
             self._sessions[name].update(provenance)
         self._save()
-
-    def _batches(self) -> Iterator[list[Item]]:
-        refused = {row["id"] for row in store.refusals(self._folder) if not row.get("late")}
-        left = iter([item for item in self._asked.itemset.items if item.id not in refused])
-        for size in self.head["batches"]:
-            yield [next(left) for _ in range(size)]
 
     def _job(self, number: int, items: Sequence[Item]) -> Job:
         name = f"batch {number} (items {items[0].id!r} to {items[-1].id!r})"
@@ -160,6 +168,7 @@ class _Course:
             # behind an option of one token alone, `logp` is that of the next token
             self.head["option_tokens"] = made.longest
             self._save()
+        batches.refuse(self._folder, number, made.refused)
         parts.write_part(self._folder, number, made.keys, made.readings, made.names)
         return len(ids)
 
@@ -186,16 +195,28 @@ class _Course:
         if served := _served_line(self.head["sessions"][-1]):
             self._say(served)
         self.head.update(texts.ended(self._folder, self._asked, self.head, self._how))
+        refused = len(store.refusals(self._folder))
+        texts_each = self._how.texts if self._how else 1
+        left = self.head["items"] - refused
+        self.head.update(refused=refused, readings=left * len(self._asked.orderings) * texts_each)
         floor = None
-        if self.head["refused"] < self.head["items"] and not (self._how and self._how.parsed):
+        if left and not (self._how and self._how.parsed):
             self._say("measuring the noise floor")
-
-            def again(cells: Sequence[Cell]) -> Readings | None:
-                made: Readings | None = crew.do("again", cells, texts.of(self._folder, self._asked, self._how, cells))
-                return made
-
-            floor = noise.floor(store.load_run(self._folder, partial=True), again)
+            floor = self._floor(crew)
         store.finish(self._folder, {**self.head, "finished": now(), "noise_floor": floor})
+
+    def _floor(self, crew: Crew) -> Json | None:
+        """The noise floor; None, with a warning, where the memory is not enough for it."""
+
+        def again(cells: Sequence[Cell]) -> Readings | None:
+            made: Readings | None = crew.do("again", cells, texts.of(self._folder, self._asked, self._how, cells))
+            return made
+
+        try:
+            return noise.floor(store.load_run(self._folder, partial=True), again)
+        except OutOfMemory as error:
+            warnings.warn(f"the noise floor is not known: out of memory ({error}).", stacklevel=2)
+            return None
 
 
 def _check(part: shards.Part | None, head: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
         halvings = sorted(batch for head in heads for batch in head["halvings"])
         longest = max((head.get("option_tokens") or 0 for head in heads), default=0)
         made = {**heads[0], "sessions": sessions, "halvings": halvings, "option_tokens": longest}
-        store.start(folder, made, store.read_items(sources[0]), store.refusals(sources[0]))
+        store.start(folder, made, store.read_items(sources[0]), _refused(sources[0], held))
         for number, source in held.items():
             parts.copy_part(source, folder, number)
     return made
@@ -108,6 +108,14 @@ def _same(first: Path, head: dict[str, Any], folder: Path, other: dict[str, Any]
     if differing:
         hint = " Give all shards one --max-batch-tokens." if "identity" not in differing else ""
         raise RunFolderError(f"{folder} is of another run than {first}: {', '.join(differing)} differ.{hint}")
+
+
+def _refused(first: Path, held: Mapping[int, Path]) -> list[dict[str, Any]]:
+    """Refusals of the plan, which all shards have, and those that each batch had when it was read."""
+    rows = [row for row in store.refusals(first) if "batch" not in row]
+    for source in dict.fromkeys(held.values()):
+        rows += [row for row in store.refusals(source) if "batch" in row and held[row["batch"]] == source]
+    return rows
 
 
 def _held(sources: Sequence[Path], head: dict[str, Any]) -> dict[int, Path]:

@@ -13,6 +13,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial as partial_
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from logitjudge import parts, rubrics
 from logitjudge.core import Item, Ordering
-from logitjudge.errors import AllRefused, NoLogProbabilities, NotExact, RunFolderError, RunIncomplete
+from logitjudge.errors import AllRefused, Damaged, NoLogProbabilities, NotExact, RunFolderError, RunIncomplete
 from logitjudge.parts import writing
 from logitjudge.run import Run, SampledRun
 
@@ -30,6 +31,9 @@ STARTING = (
     ".logitjudge-starting"  # while a run starts or is removed: without run.json, only then are the other files ours
 )
 LOCK = ".lock"
+AGAIN = (
+    "The same command makes an unfinished run's list again; restore a finished one's from a copy, or use --overwrite"
+)
 NEEDED = (
     "kind",
     "finished",
@@ -41,7 +45,8 @@ NEEDED = (
     "readings",
     "batches",
 )  # of run.json
-OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces"}
+DAMAGED = "damaged"  # folder of files that a resumed run has set aside
+OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces", DAMAGED}
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -53,7 +58,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write JSON objects, one a line, whole or not at all."""
     with writing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
@@ -62,8 +68,8 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def start(folder: Path, header: Mapping[str, Any], items: Sequence[Item], refused: Sequence[Mapping[str, str]]) -> None:
     """Write a new run: items, refusals, and last of all run.json. What is left of another is removed first."""
     clear(folder)
-    _write_lines(folder / "items.jsonl", [item_row(item) for item in items])
-    _write_lines(folder / "refused.jsonl", refused)
+    write_lines(folder / "items.jsonl", [item_row(item) for item in items])
+    write_lines(folder / "refused.jsonl", refused)
     write_json(folder / "run.json", header)
     (folder / STARTING).unlink(missing_ok=True)
 
@@ -101,7 +107,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def refuse(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the list of refusals anew."""
-    _write_lines(folder / "refused.jsonl", rows)
+    write_lines(folder / "refused.jsonl", rows)
 
 
 def item_row(item: Item) -> dict[str, Any]:
@@ -178,17 +184,45 @@ def header(folder: Path) -> dict[str, Any] | None:
             f"{path} cannot be read as a run: {type(error).__name__}: {error}. Restore it, or use --overwrite."
         ) from error
     if version != SCHEMA_VERSION:
-        raise RunFolderError(f"{path} has schema version {version!r}; this logitjudge reads version {SCHEMA_VERSION}.")
-    if not (folder / "readings" / "all.parquet").exists():
+        raise RunFolderError(_other_version(path, version, made))
+    if not parts.whole(folder).exists():
         made["finished"] = None  # its readings were moved away, to be read anew
     return dict(made)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _other_version(path: Path, version: object, made: Mapping[str, Any]) -> str:
+    """What to do with a run folder of another schema version."""
+    sessions = made.get("sessions")
+    by = (
+        sessions[-1].get("logitjudge")
+        if isinstance(sessions, list) and sessions and isinstance(sessions[-1], dict)
+        else None
+    )
+    maker = f"logitjudge {by}" if isinstance(by, str) else "another logitjudge"
+    newer = isinstance(version, int) and version > SCHEMA_VERSION
+    advice = (
+        f"It was made by {maker}, which is newer: install that version"
+        if newer
+        else f"It was made by {maker}: read it with that version"
+    )
+    return (
+        f"{path} has schema version {version!r}; this logitjudge ({package_version('logitjudge')}) reads version {SCHEMA_VERSION}. "
+        f"{advice}, or use --overwrite to begin anew."
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """JSON objects, one a line.
+
+    Raises
+    ------
+    RunFolderError
+        They cannot be read.
+    """
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} cannot be read: {error}. It belongs to the run; restore it.") from error
+        raise Damaged(f"{path} cannot be read: {error}. {AGAIN}.", str(error)) from error
 
 
 def _item(row: Mapping[str, Any]) -> Item:
@@ -199,12 +233,12 @@ def _item(row: Mapping[str, Any]) -> Item:
 
 def read_items(folder: Path) -> list[Item]:
     """All items of a run, the refused ones too."""
-    return [_item(row) for row in _lines(folder / "items.jsonl")]
+    return [_item(row) for row in lines(folder / "items.jsonl")]
 
 
 def refusals(folder: Path) -> list[dict[str, Any]]:
     """Items that could not be judged, each with the reason."""
-    return _lines(folder / "refused.jsonl")
+    return lines(folder / "refused.jsonl")
 
 
 def load_run(
@@ -273,7 +307,7 @@ def load_run(
     except RunFolderError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        whole = folder / "readings" / "all.parquet"
+        whole = parts.whole(folder)
         raise parts.damaged(
             whole if whole.exists() else folder / "readings", f"it does not fit run.json and items.jsonl: {error}"
         ) from error

@@ -256,9 +256,13 @@ def status(out: str | Path) -> list[State]:
 
 def _state(folder: Path, reason: str) -> State:
     try:
-        head = store.header(folder)
+        return _counted(folder, reason)
     except InputError as error:
         return State(folder.name, "failed", reason=str(error))
+
+
+def _counted(folder: Path, reason: str) -> State:
+    head = store.header(folder)
     if head is None:
         return State(folder.name, "failed" if reason else "not begun", reason=reason)
     items, refused = head["items"], len(store.refusals(folder))
@@ -289,6 +293,7 @@ class _Unloaded:
 
     tokenizer: Any
     max_length: int | None = None
+    vocabulary: int | None = None
 
 
 def _cost(run: Planned, pace: float | None) -> Cost:

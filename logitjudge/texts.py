@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from logitjudge import parts, picks, store, verdicts
 from logitjudge.backends import Backend, Query, Trace
 from logitjudge.core import Item, Ordering
-from logitjudge.parts import Name
+from logitjudge.parts import GIVEN_UP, Name
 from logitjudge.study import Study
 from logitjudge.verdicts import Writing
 
@@ -87,35 +87,53 @@ def of(folder: Path, asked: Study, how: Writing | None, cells: Sequence[Cell]) -
     return [row for row in parts.traces(folder) if row["trace_id"] in names]
 
 
+def unended(rows: Iterable[Mapping[str, Any]], how: Writing) -> Iterator[str]:
+    """Item of each text, among some rows, for which an item is refused."""
+    for row in rows:
+        missing = row["finish_reason"] != "marker" and how.unended == "refuse" and not how.parsed
+        if missing or row["finish_reason"] in GIVEN_UP:
+            yield row["item_id"]
+
+
 def ended(folder: Path, asked: Study, head: Mapping[str, Any], how: Writing | None) -> dict[str, Any]:
-    """Refuse items whose texts did not end, and give what run.json says of that and of how all texts ended."""
+    """Refuse items whose texts did not end, and give what run.json says of how all texts ended."""
     if how is None:
         return {}
     options = {item.id: [level.option for level in asked.rubric_of(item).levels] for item in asked.itemset.items}
     counts: Counter[str] = Counter()
-    unended: Counter[str] = Counter()
+    lost: dict[str, Counter[str]] = {}
     for row in parts.traces(folder):
         counts[row["finish_reason"]] += 1
         counts["named"] += picks.names(row["text"], options[row["item_id"]])
         counts["failed"] += row["picked"] is None
-        unended[row["item_id"]] += row["finish_reason"] != "marker"
+        for item in unended([row], how):
+            lost.setdefault(item, Counter())[
+                row["finish_reason"] if row["finish_reason"] in GIVEN_UP else "unended"
+            ] += 1
+    _refuse(folder, head, how, lost)
     ends = {"ended": counts["marker"], "end": counts["end"], "length": counts["length"]}
-    count = sum(ends.values())
-    about = {**head["traces"], "count": count, **ends, "named": counts["named"]}
-    if how.parsed:
-        return {"traces": {**about, "failed": counts["failed"]}}
-    return {"traces": about, **_refused(folder, head, how, unended)}
+    ends |= {name: counts[name] for name in GIVEN_UP if counts[name]}
+    about = {**head["traces"], "count": sum(ends.values()), **ends, "named": counts["named"]}
+    return {"traces": {**about, "failed": counts["failed"]} if how.parsed else about}
 
 
-def _refused(folder: Path, head: Mapping[str, Any], how: Writing, unended: Mapping[str, int]) -> dict[str, Any]:
-    """Write down which items are refused because texts of theirs did not end, and give the counts."""
+def _refuse(folder: Path, head: Mapping[str, Any], how: Writing, lost: Mapping[str, Mapping[str, int]]) -> None:
+    """Write down which items are refused because of their texts."""
     each = len(how.sources or head["orderings"]) * how.samples
+    limits = {session["timeout"] for session in head["sessions"] if session.get("timeout")}
+    time = f"after {limits.pop():g} s" if len(limits) == 1 else "in time"
+    why = {
+        "unended": f"have no {how.marker!r}",
+        "timeout": f"had not ended {time} (--timeout)",
+        "broken": "could not be written: the model gave NaN or infinite logits",
+    }
     late = [
-        {"id": item, "reason": f"{count} of {each} texts of the judge have no {how.marker!r}", "late": True}
-        for item, count in unended.items()
-        if count and how.unended == "refuse"
+        {
+            "id": item,
+            "reason": ", ".join(f"{count} of {each} texts of the judge {why[kind]}" for kind, count in kinds.items()),
+            "late": True,
+        }
+        for item, kinds in lost.items()
     ]
-    known = [row for row in store.refusals(folder) if not row.get("late")]
+    known = [row for row in store.refusals(folder) if not row.get("late") or "batch" in row]
     store.refuse(folder, [*known, *late])
-    items = head["items"] - len(known) - len(late)
-    return {"refused": len(known) + len(late), "readings": items * len(head["orderings"]) * how.texts}

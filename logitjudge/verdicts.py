@@ -20,7 +20,7 @@ from logitjudge.backends import Backend, Query, Trace
 from logitjudge.backends._harvest import resolved
 from logitjudge.core import Ordering
 from logitjudge.errors import InputError, ModelError, OptionError, unknown
-from logitjudge.parts import trace_id
+from logitjudge.parts import GIVEN_UP, trace_id
 from logitjudge.prompts import Template
 from logitjudge.tokens import Path, Resolved, Tokenizer, aliases, common_prefix
 
@@ -229,6 +229,8 @@ def _seed(seed: int, name: str) -> int:
 
 def parsed(query: Query, trace: Trace, writing: Writing) -> int | None:
     """Score index that a text picks, or None."""
+    if trace.finish in GIVEN_UP:
+        return None
     return picks.pick(trace.text, query.prompt.options, writing.marker, cut=trace.finish == "length")
 
 
@@ -236,7 +238,7 @@ def place(tokenizer: Tokenizer, query: Query, trace: Trace, writing: Writing) ->
     """The query at the end of its trace; None where that has no marker and is not closed by force."""
     if trace.finish == "marker":
         return _behind(tokenizer, query, trace.ids, trace.text.partition(writing.marker)[2], writing)
-    if writing.unended == "refuse":
+    if writing.unended == "refuse" or trace.finish in GIVEN_UP:
         return None
     (closing,) = tokenizer.pieces([f"\n{writing.marker}"])
     return _behind(tokenizer, query, (*trace.ids, *closing), "", writing)

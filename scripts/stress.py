@@ -74,7 +74,7 @@ def kills(folder: Path, count: int, seed: int) -> None:
     subprocess.run(run(data, whole, 4_000), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     expected = (whole / "readings" / "all.parquet").read_bytes()
     rng, done, runs = random.Random(seed), 0, 0
-    counts = {"lost": 0, "double": 0, "unreadable": 0}
+    counts = {"lost": 0, "double": 0, "unreadable": 0, "set aside": 0}
     out, longest = folder / "killed-0", 1.0
     while done < count:
         begun = time.monotonic()
@@ -104,7 +104,8 @@ def kills(folder: Path, count: int, seed: int) -> None:
 
 
 def check(out: Path, counts: dict[str, int]) -> None:
-    """What a kill left must be readable, with nothing twice."""
+    """What a kill left must be readable, with nothing twice and nothing damaged."""
+    counts["set aside"] += (out / "damaged").exists()
     try:
         if store.header(out) is None:
             return

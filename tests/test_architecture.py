@@ -27,6 +27,8 @@ HOUSE = (
     },
     {
         "judging",
+        "batches",
+        "mending",
         "running",
         "reading",
         "workers",

@@ -37,7 +37,7 @@ class Fake:
         self.calls = []  # (first item, budget) of each call
         self.stop_after = None
         self.memory = 10**9
-        self.spoil = None
+        self.spoil = None  # (item, value of one of its log-probabilities)
         self.second_way = None
         self.facts = {"device": "cpu", "versions": {"torch": "1"}}
 
@@ -59,8 +59,8 @@ class Fake:
         self.read_keys.update((query.item.id, query.ordering) for query in queries)
         readings = self.judge.read(queries, budget)
         logp = np.array(readings.logp)
-        if self.spoil in [query.item.id for query in queries]:
-            logp[0, 0] = np.nan
+        if self.spoil and self.spoil[0] in (names := [query.item.id for query in queries]):
+            logp[names.index(self.spoil[0]), 0] = self.spoil[1]
         return Readings(logp, readings.alias_mass, readings.top_tokens)
 
     def read_plain(self, queries):
@@ -422,17 +422,52 @@ def test_a_bad_judge_does_not_cost_the_run_that_would_be_overwritten(out):
     assert (store.load_run(out).logp == run.logp).all()
 
 
-def test_logits_that_are_not_finite_name_the_batch(fake, out):
-    fake.spoil = "i2"
-    with pytest.raises(ModelError, match=r"batch 2 \(items 'i2' to 'i2'\): a reading is not finite"):
-        judge(out)
-    assert parts.done(out) == {0, 1}
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize("budget", [1, 10**6])
+def test_an_item_without_numbers_is_refused_by_name_and_the_others_are_read(fake, out, tmp_path, value, budget):
+    whole = judge(tmp_path / "whole")
+    fake.spoil = "i2", value
+    run = judge(out, max_batch_tokens=budget)
+    assert [item.id for item in run.items] == ["i0", "i1", "i3", "i4"]
+    assert [row["id"] for row in run.refused] == ["i2"]
+    assert "a reading is not finite" in run.refused[0]["reason"]
+    assert (run.provenance["refused"], run.provenance["readings"]) == (1, 4 * 3)
+    np.testing.assert_array_equal(run.logp, whole.logp[[0, 1, 3, 4]])
+
+
+def test_an_item_that_only_the_second_way_can_read_is_read_by_it(fake, out, tmp_path):
+    whole = judge(tmp_path / "whole")
+    fake.spoil, fake.second_way = ("i2", np.nan), lambda readings: readings
+    run = judge(out)
+    assert run.refused == ()
+    np.testing.assert_array_equal(run.logp, whole.logp)
+
+
+@pytest.mark.parametrize("batches", [1, 3, 4])
+def test_an_item_without_numbers_stays_refused_when_the_run_goes_on(fake, out, tmp_path, batches):
+    fake.spoil = "i2", np.nan
+    judge(tmp_path / "undisturbed")
+    fake.calls.clear()
+    interrupt(fake, out, batches)
+    run = judge(out)
+    assert [row["id"] for row in run.refused] == ["i2"]
+    assert stored(out) == stored(tmp_path / "undisturbed")
+    assert (out / "refused.jsonl").read_bytes() == (tmp_path / "undisturbed" / "refused.jsonl").read_bytes()
+
+
+def test_an_item_is_not_refused_any_more_where_its_batch_is_read_anew(fake, out):
+    fake.spoil = "i2", np.nan
+    interrupt(fake, out, 4)
+    (out / "readings" / "part-000002.parquet").unlink()
+    fake.spoil = None
+    assert judge(out).refused == ()
 
 
 def test_a_bad_batch_names_its_first_and_last_item(fake, out):
-    fake.spoil = "i2"
-    with pytest.raises(ModelError, match=r"batch 0 \(items 'i0' to 'i4'\)"):
+    fake.spoil = "i2", 1.0  # more than all of the probability
+    with pytest.raises(ModelError, match=r"batch 0 \(items 'i0' to 'i4'\): a reading has mass"):
         judge(out, max_batch_tokens=10**6)
+    assert parts.done(out) == set()
 
 
 # --- data, limit, provenance ---------------------------------------------------------------------------------------

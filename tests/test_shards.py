@@ -7,12 +7,16 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 import tiny_models
 
 import logitjudge as lj
 from logitjudge import cli, shards, store
-from logitjudge.errors import InputError, RunFolderError, RunIncomplete
+from logitjudge.backends.planted import PlantedJudge
+from logitjudge.core import Readings
+from logitjudge.errors import AllRefused, InputError, RunFolderError, RunIncomplete
+from logitjudge.study import study
 
 OPTIONS = {"rubric": "helpfulness", "limit": 7, "orderings": "cyclic", "max_batch_tokens": 9000, "seed": 3}
 JUDGE = "planted:position=0.8,0,0,0,0.3;quality_sd=1;order_noise=0.5"
@@ -66,6 +70,35 @@ def test_a_shard_goes_on_and_reads_its_own_batches_alone(tmp_path):
     read(tmp_path / "s", "2/3")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "s" / "readings").iterdir()} == stored
     assert len(read(tmp_path / "s").items) == 7  # without a shard the run is finished there
+
+
+def test_items_that_a_shard_could_not_read_are_refused_in_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(PlantedJudge, "read", nothing_of(1, 4))
+    alone = read(tmp_path / "alone")
+    assert len(alone.refused) == 2
+    for n in (1, 3):
+        read(tmp_path / f"s{n}", f"{n}/3")
+    with pytest.raises(AllRefused, match="shard 2/3 .* none of its items could be judged"):
+        read(tmp_path / "s2", "2/3")
+    shards.merge(tmp_path / "all", [tmp_path / f"s{n}" for n in (1, 2, 3)])
+    made = read(tmp_path / "all")
+    assert sorted(row["id"] for row in made.refused) == sorted(row["id"] for row in alone.refused)
+    assert whole(tmp_path / "all") == whole(tmp_path / "alone")
+
+
+def nothing_of(*places):
+    """A planted judge's `read` that gives no numbers for some items."""
+    read = PlantedJudge.read
+    names = [item.id for item in study("demo", rubric="helpfulness", limit=7, seed=3).itemset.items]
+    bad = {names[place] for place in places}
+
+    def reads(self, queries, budget):
+        readings = read(self, queries, budget)
+        logp = np.array(readings.logp)
+        logp[[query.item.id in bad for query in queries]] = np.nan
+        return Readings(logp, readings.alias_mass, readings.top_tokens)
+
+    return reads
 
 
 def test_what_cannot_be_merged(tmp_path):

@@ -131,6 +131,16 @@ def test_each_model_is_loaded_once_and_the_runs_are_those_of_judge(tmp_path, mon
     assert len(loads) == 3  # the sweep's two and judge's: what is done loads nothing
 
 
+def test_a_status_with_a_damaged_run_tells_of_the_others(tmp_path):
+    sweep.sweep(written(tmp_path, TWO), tmp_path / "out")
+    first, *others = sweep.status(tmp_path / "out")
+    folder = tmp_path / "out" / first.name
+    (folder / "refused.jsonl").write_text("{")
+    damaged, *rest = sweep.status(tmp_path / "out")
+    assert (damaged.state, rest) == ("failed", others)
+    assert "refused.jsonl cannot be read" in damaged.reason
+
+
 def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
     folder = tiny_models.save(tmp_path / "one")
     value = {

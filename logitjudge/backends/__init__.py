@@ -42,12 +42,13 @@ class Trace:
     text
         The same in text.
     finish
-        It wrote the marker, ended without it, or reached the most tokens.
+        It wrote the marker, ended without it, reached the most tokens, or was given up: it took too long, or the judge gave no
+        probabilities (NaN).
     """
 
     ids: tuple[int, ...]
     text: str
-    finish: Literal["marker", "end", "length"]
+    finish: Literal["marker", "end", "length", "timeout", "broken"]
 
 
 class Backend(Protocol):
@@ -60,6 +61,7 @@ class Backend(Protocol):
 
     tokenizer: Tokenizer | None
     max_length: int | None
+    vocabulary: int | None  # token ids that the weights know: 0 to this, excluded; None where that is not known
 
     def provenance(self) -> Mapping[str, Any]:
         """JSON values worth keeping that do not make another judge: device, path and its proof, hashes."""

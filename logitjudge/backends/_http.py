@@ -61,7 +61,7 @@ class Where(Protocol):
         """Where the server is."""
 
     @property
-    def timeout(self) -> float:
+    def timeout(self) -> float | None:
         """Seconds."""
 
 

@@ -115,6 +115,7 @@ class RemoteJudge:
     served: Served = field(default_factory=Served)
     said: dict[str, Any] = field(default_factory=dict)
     proof: dict[str, Any] = field(default_factory=lambda: {"ok": False, "reason": "not proven yet"})
+    vocabulary: int | None = None  # a server refuses what it does not know
 
     @property
     def max_length(self) -> int | None:

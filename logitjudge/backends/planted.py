@@ -48,6 +48,7 @@ class PlantedJudge:
     planted: Planted
     tokenizer: Tokenizer | None = None
     max_length: int | None = None
+    vocabulary: int | None = None
 
     def provenance(self) -> Mapping[str, Any]:
         """Where it ran."""

@@ -188,6 +188,11 @@ class VLLMJudge:
         return int(self._config.max_model_len)
 
     @property
+    def vocabulary(self) -> int | None:
+        """Token ids that the weights know."""
+        return int(self._config.get_vocab_size())
+
+    @property
     def _config(self) -> Any:
         return self.llm.llm_engine.model_config
 

@@ -70,7 +70,13 @@ ServedModel = Annotated[
     typer.Option("--served-model", metavar="NAME", help="The server's name of the model; the only one that it has."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="S", help="Seconds that a server may take to answer (--backend openai).")
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        help="Seconds that a server may take to answer (--backend openai; 60), or that a local judge may write one text: an item "
+        "whose text has not ended then is refused.",
+    ),
 ]
 Concurrency = Annotated[
     int, typer.Option("--concurrency", metavar="N", help="Requests in flight to a server (--backend openai).")

@@ -58,7 +58,7 @@ def run(
     adapter: _options.Adapter = None,
     base_url: _options.BaseUrl = None,
     served_model: _options.ServedModel = None,
-    timeout: _options.Timeout = 60.0,
+    timeout: _options.Timeout = None,
     concurrency: _options.Concurrency = 8,
     trust_remote_code: _options.TrustRemoteCode = False,
     engine: _options.Engine = "local",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 
-from logitjudge.backends import Query, Trace
+from logitjudge.backends import OutOfMemory, Query, Trace
 from logitjudge.backends._harvest import Harvest
 from logitjudge.backends.hf.facts import facts, longest
 from logitjudge.backends.hf.forward import Forward
@@ -23,7 +24,7 @@ from logitjudge.backends.hf.sequences import Row, seen, sequences
 from logitjudge.backends.hf.shared import run_shared
 from logitjudge.backends.hf.tokenizer import HFTokenizer
 from logitjudge.core import Readings
-from logitjudge.errors import ModelError
+from logitjudge.errors import ModelError, NotFinite
 from logitjudge.models import ModelSpec
 from logitjudge.tokens import Path
 
@@ -42,12 +43,12 @@ HEAD_SLOPE = (
 def open(spec: ModelSpec) -> HFJudge:  # noqa: A001  (the protocol's name)
     """Load a judge."""
     model, tokenizer = load(spec)
-    return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date, spec.thinks))
+    return HFJudge(model, HFTokenizer(tokenizer, spec.chat_template, spec.date, spec.thinks), spec.timeout)
 
 
 def again(judge: HFJudge, spec: ModelSpec) -> HFJudge:
     """A judge with the weights of another, of a later date or with another chat template."""
-    return HFJudge(judge.model, judge.tokenizer.again(spec.chat_template, spec.date, spec.thinks))
+    return HFJudge(judge.model, judge.tokenizer.again(spec.chat_template, spec.date, spec.thinks), spec.timeout)
 
 
 def open_tokenizer(spec: ModelSpec) -> HFTokenizer:
@@ -64,9 +65,11 @@ class HFJudge:
         A transformers causal LM in evaluation mode.
     tokenizer
         Its tokenizer.
+    timeout
+        Seconds that a text may take which it writes; None: any.
     """
 
-    def __init__(self, model: Any, tokenizer: HFTokenizer) -> None:
+    def __init__(self, model: Any, tokenizer: HFTokenizer, timeout: float | None = None) -> None:
         self.tokenizer = tokenizer
         self.model = model
         self.forward = Forward(model)
@@ -75,6 +78,11 @@ class HFJudge:
         self.refused_paths: list[dict[str, str]] = []
         self.tokens_per_second: float | None = None
         self.max_length = longest(model.config)
+        self.vocabulary: int | None = model.get_input_embeddings().weight.shape[0]
+        self.timeout = timeout
+        self.room = (
+            MOST["shared"][self.forward.device.type == "cuda"] * 2
+        )  # tokens of the texts that are written at once
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, dtype, path and proof, hashes of tokenizer and chat template."""
@@ -88,6 +96,7 @@ class HFJudge:
             "refused_paths": self.refused_paths,
             "threads": torch.get_num_threads(),
             "tokens_per_second": self.tokens_per_second,
+            **({} if self.timeout is None else {"timeout": self.timeout}),
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "tokenizer_hash": self.tokenizer.hash(),
             "chat_template_hash": self.tokenizer.template_hash(),
@@ -132,7 +141,7 @@ class HFJudge:
         inputs = self.forward.tensor([ids])
         ours, theirs = (f.logp(inputs, [len(ids) - 1])[0, 0] for f in (self.forward, own))
         if not torch.isfinite(ours).all():
-            raise ModelError("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
+            raise NotFinite("the model's log-probabilities are not finite. Try --dtype float32, or check the weights.")
         likely = ours.topk(min(20, len(ours))).indices
         near = float((ours - theirs)[likely].abs().max()) <= HEAD_TOLERANCE.get(self.model.dtype, 0.4)
         if not (near and abs(_slope(ours, theirs) - 1) <= HEAD_SLOPE):
@@ -169,11 +178,21 @@ class HFJudge:
     def generate(
         self, contexts: Sequence[Path], marker: str, most: int, temperature: float = 0.0, seeds: Sequence[int] = ()
     ) -> list[Trace]:
-        """Texts behind contexts, each up to the marker or at most so many tokens."""
-        budget = MOST["shared"][self.forward.device.type == "cuda"] * 2
-        return generate(
-            self.forward, self.tokenizer, contexts, marker, most, budget, temperature=temperature, seeds=seeds
-        )
+        """Texts behind contexts, each up to the marker or at most so many tokens; out of memory halves how many at once."""
+        while True:
+            try:
+                return generate(
+                    self.forward, self.tokenizer, contexts, marker, most, self.room,
+                    temperature=temperature, seeds=seeds, timeout=self.timeout,
+                )  # fmt: skip
+            except OutOfMemory as error:
+                if self.room < max(map(len, contexts)) + most:  # they are written one by one already
+                    raise ModelError(
+                        f"the device is out of memory with one text at a time: {error}. Use another --device, a smaller --dtype "
+                        "or --max-new-tokens."
+                    ) from error
+            self.room //= 2
+            warnings.warn(f"out of memory: texts are written {self.room} tokens at once.", stacklevel=2)
 
     def likelihoods(self, contexts: Sequence[Path], texts: Sequence[Path]) -> list[float]:
         """Mean log-probability of each text behind its context (B,), in nats a token: one plain forward each."""

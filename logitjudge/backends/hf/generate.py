@@ -6,6 +6,7 @@ The loop is our own, so that the head is the float32 one of the readings and no 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ def generate(
     *,
     temperature: float = 0.0,
     seeds: Sequence[int] = (),
+    timeout: float | None = None,
 ) -> list[Trace]:
     """Write behind every context.
 
@@ -44,13 +46,18 @@ def generate(
         0: the most probable token. Otherwise tokens are drawn from the softmax of the logits over the temperature.
     seeds
         (B,) seed of each text's draws, which so do not depend on the batch; needed above temperature 0.
+    timeout
+        Seconds after which a text that has not ended is given up; looked at behind each token.
     """
     order = sorted(range(len(contexts)), key=lambda n: len(contexts[n]))
     made: dict[int, Trace] = {}
     for batch in _batches(order, contexts, most, budget):
         choose = _chooser(temperature, [seeds[n] for n in batch] if temperature else [])
-        texts = _written(forward, tokenizer, [contexts[n] for n in batch], marker, most, choose)
+        texts = _written(forward, tokenizer, [contexts[n] for n in batch], marker, most, choose, timeout)
         made.update(zip(batch, texts, strict=True))
+    for n in [n for n, text in made.items() if text.finish == "broken"]:  # by a neighbour's padding, perhaps
+        choose = _chooser(temperature, [seeds[n]] if temperature else [])
+        (made[n],) = _written(forward, tokenizer, [contexts[n]], marker, most, choose, timeout)
     return [made[n] for n in range(len(contexts))]
 
 
@@ -81,7 +88,13 @@ def _chooser(temperature: float, seeds: Sequence[int]) -> Choose:
 
 
 def _written(
-    forward: Forward, tokenizer: HFTokenizer, contexts: Sequence[Path], marker: str, most: int, choose: Choose
+    forward: Forward,
+    tokenizer: HFTokenizer,
+    contexts: Sequence[Path],
+    marker: str,
+    most: int,
+    choose: Choose,
+    timeout: float | None,
 ) -> list[Trace]:
     """One batch, token by token."""
     ends = end_tokens(forward.model, tokenizer)
@@ -91,17 +104,24 @@ def _written(
     ids = forward.tensor([[0] * (longest - len(row)) + list(row) for row in contexts])
     mask = forward.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in contexts])
     cache = DynamicCache(config=forward.model.config.get_text_config())
+    begun, late = time.monotonic(), False
     for _ in range(most):
         positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         logp = forward.logp(ids, [ids.shape[1] - 1], cache, attention_mask=mask, position_ids=positions)
-        ids = choose(logp[:, -1]).to(ids.device)
+        broken = logp[:, -1, 0].isnan().tolist()  # log-probabilities of a place are all numbers, or none is
+        finish = ["broken" if bad and how is None else how for bad, how in zip(broken, finish, strict=True)]
+        ids = choose(logp[:, -1].nan_to_num()).to(ids.device)
         mask = torch.cat([mask, torch.ones_like(ids)], dim=-1)
         for n, token in enumerate(ids[:, 0].tolist()):
             if finish[n] is None:
                 finish[n] = _step(rows[n], token, ends, marker, tokenizer)
         if None not in finish:
             break
-    return [Trace(tuple(row), tokenizer.decode(row), how or "length") for row, how in zip(rows, finish, strict=True)]
+        if timeout is not None and time.monotonic() - begun > timeout:
+            late = True
+            break
+    last: Any = "timeout" if late else "length"
+    return [Trace(tuple(row), tokenizer.decode(row), how or last) for row, how in zip(rows, finish, strict=True)]
 
 
 def _step(row: list[int], token: int, ends: set[int], marker: str, tokenizer: HFTokenizer) -> str | None:

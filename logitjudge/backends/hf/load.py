@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ import transformers
 
 from logitjudge.errors import ModelError
 from logitjudge.models import ModelSpec
+
+LARGER = 2  # times as many rows as words: no padding is as long
 
 
 def load(spec: ModelSpec) -> tuple[Any, Any]:
@@ -25,6 +28,7 @@ def load(spec: ModelSpec) -> tuple[Any, Any]:
     if spec.kind == "loaded":
         if spec.tokenizer is None:
             raise ModelError("a loaded model needs its tokenizer: judge(model, ..., tokenizer=...).")
+        _check_vocabulary(spec, spec.model, spec.tokenizer)
         return spec.model.eval(), spec.tokenizer
     where, source = _source(spec)
     tokenizer = load_tokenizer(spec)
@@ -35,7 +39,19 @@ def load(spec: ModelSpec) -> tuple[Any, Any]:
             raise ModelError(_reason(spec, error)) from error
         if spec.adapter:
             model = _adapted(model, spec.adapter)
+    _check_vocabulary(spec, model, tokenizer)
     return _placed(model, spec).eval(), tokenizer
+
+
+def _check_vocabulary(spec: ModelSpec, model: Any, tokenizer: Any) -> None:
+    """Warn where tokenizer and weights differ so much in size that they may not belong together."""
+    words, rows = len(tokenizer), model.get_input_embeddings().weight.shape[0]
+    if not words <= rows <= LARGER * words:
+        warnings.warn(
+            f"the tokenizer of {spec.shown_name} has {words:,} tokens, and its weights know {rows:,}: if they belong to different "
+            "models, no reading means anything. Look at: logitjudge doctor.",
+            stacklevel=2,
+        )
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:

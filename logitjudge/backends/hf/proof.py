@@ -8,6 +8,7 @@ cache.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,13 +33,18 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a path may be used, and why; all differences in nats."""
+    """Whether a path may be used, and why; all differences in nats, None where they are no numbers or not known."""
 
     ok: bool
     reason: str
     twin_nats: float | None = None
     noise_nats: float | None = None
     path_nats: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("twin_nats", "noise_nats", "path_nats"):
+            if (value := getattr(self, name)) is not None and not math.isfinite(value):
+                object.__setattr__(self, name, None)
 
 
 class Ground:
