@@ -370,8 +370,12 @@ def _checked(path: Path, made: Json) -> Json:
         raise RunFolderError(
             f"{path} is of version {version!r}, not {SCHEMA_VERSION}: another logitjudge wrote it. {AGAIN}"
         )
-    parts = [(made, RESULTS)] + [(one, EFFECTS) for one in made.get("effects", ())]
-    parts += [(one["estimate"], ESTIMATES) for one in made.get("effects", ()) if "estimate" in one]
-    if lacking := sorted({name for part, names in parts for name in names - set(part)}):
+    try:
+        parts = [(made, RESULTS), *((one, EFFECTS) for one in made["effects"])]
+        parts += [(one["estimate"], ESTIMATES) for one in made["effects"]]
+        lacking = sorted({name for part, names in parts for name in names - set(part)})
+    except (KeyError, TypeError) as error:
+        raise RunFolderError(f"{path} is no result of a probe: {error}. {AGAIN}") from error
+    if lacking:
         raise RunFolderError(f"{path} lacks {', '.join(lacking)}. {AGAIN}")
     return made
