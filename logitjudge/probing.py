@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESULT = "probe.json"
+SCHEMA_VERSION = 1
+RESULTS = {"probe", "model", "effects", "notes", "reason", "skipped", "variants"}  # what a card shows
+EFFECTS = {"name", "unit", "estimate", "detectable", "noise", "main"}
+ESTIMATES = {"value", "low", "high", "note", "test"}
 MOST = 1024  # tokens that a writer may write for one text
 RUBRIC = "helpfulness"  # of items that have none
+AGAIN = "Remove it, and run the probe again."
+OF_WRITER = ("dtype", "device", "trust_remote_code")  # what opens another model than the judge, too
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
@@ -115,9 +121,11 @@ def run_probe(
     """
     name, probe, own = make(spec, parameters)
     folder = Path(out) / name
+    judge_name = str(model) if isinstance(model, str | Path) else models.parse(model).shown_name
     itemset = None if data is None else _under(items_of(data, limit, seed), rubric)
     if itemset is None and not own:
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")
+    items, without = _usable(itemset.items if itemset else (), getattr(probe, "NEEDS", ()))
     variants: dict[str, Variant] = {}
     runs: dict[str, Run] = {}
 
@@ -129,7 +137,9 @@ def run_probe(
                 runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
 
     def found() -> ProbeResult:
-        read(probe.variants(itemset.items if itemset else (), _writer(writer or model, folder, options)))
+        if without and not items:
+            raise NotObserved("no item can be used: " + " or ".join(dict.fromkeys(without.values())))
+        read(probe.variants(items, _writer(model, writer, folder, options)))
         while isinstance(probe, Staged) and (more := probe.then(runs)):
             read(more)
         made = probe.effect(runs)
@@ -138,9 +148,16 @@ def run_probe(
         return made
 
     with kept():
-        made = _result(name, str(model), probe, variants, runs, found)
+        made = _result(name, judge_name, probe, variants, runs, found, without)
     store.write_json(folder / RESULT, made)
     return made
+
+
+def _usable(items: Sequence[Item], needs: Sequence[str]) -> tuple[tuple[Item, ...], dict[str, str]]:
+    """Items that have the fields which a probe needs, and why the others are left out, by id."""
+    lacking = {item.id: [name for name in needs if name not in item.fields] for item in items}
+    without = {name: f"no field {', '.join(map(repr, missing))}" for name, missing in lacking.items() if missing}
+    return tuple(item for item in items if item.id not in without), without
 
 
 def _under(itemset: ItemSet, rubric: str | Path | Rubric | None) -> ItemSet:
@@ -187,6 +204,7 @@ def _result(
     variants: Mapping[str, Variant],
     runs: Mapping[str, Run],
     effect: Callable[[], ProbeResult],
+    without: Mapping[str, str],
 ) -> Json:
     """What is written down of a probe; without a number where nothing was left to judge, with the reason."""
     found, reason = ProbeResult(()), ""
@@ -199,37 +217,57 @@ def _result(
             raise
         why = " or ".join(dict.fromkeys(variants[error.args[0]].skipped.values()))
         reason = f"nothing was left to judge as {error}" + (f": {why}" if why else "")
-    skipped: dict[str, list[str]] = {}
-    for variant in variants.values():
-        for item, why in variant.skipped.items():
-            skipped.setdefault(why, []).append(item)
     return {
-        "schema_version": 1,
+        "schema_version": SCHEMA_VERSION,
         "probe": name,
         "model": model,
         "parameters": asdict(probe),  # type: ignore[call-overload]
         "effects": [asdict(effect) for effect in found.effects],
         "notes": list(found.notes),
         "reason": reason,
-        "skipped": skipped,
+        "skipped": _skipped(
+            [without, *(variant.skipped for variant in variants.values()), *map(_refused, runs.values())]
+        ),
         "variants": {key: {"items": len(run.items), "folder": _folder(key)} for key, run in runs.items()},
     }
 
 
-def _writer(model: Any, folder: Path, options: Mapping[str, Any]) -> Generate | None:
-    """What writes texts, None of a planted judge: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``."""
-    if str(model).startswith("planted:"):
+def _skipped(parts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Ids of items by why they were left out, each once, of several (id -> reason)."""
+    made: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for item, why in part.items():
+            made.setdefault(why, {})[item] = None
+    return {why: list(ids) for why, ids in made.items()}
+
+
+def _refused(run: Run) -> dict[str, str]:
+    return {row["id"]: f"could not be judged: {row['reason']}" for row in run.refused}
+
+
+def _is_planted(model: Any) -> bool:
+    return isinstance(model, str) and models.parse(model).kind == "planted"
+
+
+def _writer(model: Any, writer: str | None, folder: Path, options: Mapping[str, Any]) -> Generate | None:
+    """What writes texts, None of a planted judge: it opens the model when it is first asked, and keeps what it wrote in ``texts.json``.
+
+    What belongs to the judge's own files (adapter, template, server ...) does not open another writer.
+    """
+    chosen: Any = model if writer is None else writer
+    if _is_planted(chosen):
         return None
+    given = options if chosen == model else {name: options[name] for name in OF_WRITER if name in options}
 
     def write(prompts: Sequence[str]) -> list[str]:
-        return _write(model, prompts, options)
+        return _write(chosen, prompts, given)
 
-    return lambda prompts: _answered(folder / "texts.json", prompts, write)
+    return lambda prompts: _answered(folder / "texts.json", _who(chosen, given), prompts, write)
 
 
 def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | None:
     """How likely a judge finds a response to an instruction, kept in ``likelihoods.json``; None where it cannot be read."""
-    if str(model).startswith("planted:") or options.get("backend") not in (None, "hf"):
+    if _is_planted(model) or options.get("backend") not in (None, "hf"):
         return None
 
     def read(keys: Sequence[str]) -> list[float]:
@@ -240,21 +278,55 @@ def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | No
         found: list[float] = backend.likelihoods(contexts, tails)
         return found
 
-    return lambda texts: _answered(folder / "likelihoods.json", [json.dumps(text) for text in texts], read)
+    def answered(texts: Sequence[tuple[str, str]]) -> list[float]:
+        keys = [json.dumps(text) for text in texts]
+        return _answered(folder / "likelihoods.json", _who(model, options), keys, read)
+
+    return answered
 
 
-def _answered(path: Path, keys: Sequence[str], ask: Callable[[Sequence[str]], list[Any]]) -> list[Any]:
-    """What a model said to each key: what is kept in a file, else asked, all at once, and kept."""
-    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def _answered(path: Path, who: str, keys: Sequence[str], ask: Callable[[Sequence[str]], list[Any]]) -> list[Any]:
+    """What a model said to each key: what is kept of it in a file, else asked, all at once, and kept."""
+    every = _json(path) if path.exists() else {}
+    known = every.setdefault(who, {})
     if missing := [key for key in dict.fromkeys(keys) if key not in known]:
         known |= zip(missing, ask(missing), strict=True)
-        store.write_json(path, known)
+        store.write_json(path, every)
     return [known[key] for key in keys]
 
 
+def _spec(model: Any, options: Mapping[str, Any]) -> models.ModelSpec:
+    return models.parse(model, **{name: options[name] for name in models.OPENING if options.get(name) is not None})
+
+
+def _who(model: Any, options: Mapping[str, Any]) -> str:
+    """What makes a model's answers its own, so that those of another one are not taken for them."""
+    return json.dumps(_spec(model, options).identity(), sort_keys=True)
+
+
 def _opened(model: Any, options: Mapping[str, Any]) -> Any:
-    given = {name: options[name] for name in models.OPENING if options.get(name) is not None}
-    return models.open_backend(models.parse(model, **given))
+    return models.open_backend(_spec(model, options))
+
+
+def _json(path: Path) -> Json:
+    """A JSON object of a file, without NaN.
+
+    Raises
+    ------
+    RunFolderError
+        It cannot be read, or is none.
+    """
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"it holds {constant}")
+
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}. {AGAIN}") from error
+    if not isinstance(made, dict):
+        raise RunFolderError(f"{path} holds no object. {AGAIN}")
+    return made
 
 
 def _contexts(tokenizer: Any, prompts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -290,10 +362,21 @@ def results(folder: str | Path) -> list[Json]:
         raise RunFolderError(
             f"{folder} holds no probe's result. Make some with: logitjudge probe NAME --out {folder} ..."
         )
-    made = []
-    for path in paths:
-        try:
-            made.append(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise RunFolderError(f"{path} cannot be read: {error}. Run the probe again.") from error
+    return [_checked(path, _json(path)) for path in paths]
+
+
+def _checked(path: Path, made: Json) -> Json:
+    """A result of a probe that has all that a card shows of one."""
+    if (version := made.get("schema_version", 1)) != SCHEMA_VERSION:
+        raise RunFolderError(
+            f"{path} is of version {version!r}, not {SCHEMA_VERSION}: another logitjudge wrote it. {AGAIN}"
+        )
+    try:
+        parts = [(made, RESULTS), *((one, EFFECTS) for one in made["effects"])]
+        parts += [(one["estimate"], ESTIMATES) for one in made["effects"]]
+        lacking = sorted({name for part, names in parts for name in names - set(part)})
+    except (KeyError, TypeError) as error:
+        raise RunFolderError(f"{path} is no result of a probe: {error}. {AGAIN}") from error
+    if lacking:
+        raise RunFolderError(f"{path} lacks {', '.join(lacking)}. {AGAIN}")
     return made

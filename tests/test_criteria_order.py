@@ -147,3 +147,16 @@ def test_the_four_criteria_of_summeval_are_one_text(shared):
     assert len(made) == 4
     assert {len(one.items) for one in made.values()} == {len(given) // 4}
     assert "- Coherence: " in made[stage((0, 1, 2, 3), 0)].items[0].fields["criteria"]
+
+
+def test_criteria_of_other_names_are_not_called_by_the_first_ones(tmp_path):
+    levels = tuple(Level(n, f"step {n}", str(n)) for n in (1, 2))
+    names = (("Tone", "Reach"), ("Depth", "Style"))
+    texts = [
+        Item(f"t{n}{name}", {"instruction": "a", "response": f"b{n}"}, Rubric(name, f"Is there {name}?", levels))
+        for n in range(2) for name in names[n]
+    ]  # fmt: skip
+    odd = Item("alone", {"instruction": "a", "response": "c"}, texts[0].rubric)
+    made = probing.run_probe("planted:", "criteria_order", [*texts, odd], out=tmp_path)
+    assert [one["name"].split(":")[0] for one in made["effects"][1:]] == [f"criterion {n} of each text" for n in (1, 2)]
+    assert made["skipped"] == {"1 criteria, others have 2": ["alone"]}

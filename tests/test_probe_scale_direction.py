@@ -136,3 +136,16 @@ def test_items_that_only_one_direction_could_read_are_left_out():
     assert {found[name].estimate.of for name in (TURNED, SHARE, NUMBER)} == {16}
     both = {name: run.select([n > 3 for n in range(20)]) for name, run in made.items()}
     assert found[SHARE].estimate == effects(both)[SHARE].estimate
+
+
+def test_orderings_whose_halves_are_uneven_give_no_share(tmp_path):
+    for design, there in (("balanced", True), ("cyclic", False), ("identity", False)):
+        made = probing.run_probe(
+            "planted:by_label=0.4;item_position_sd=1.5", "scale_direction",
+            [Item(f"i{n}", {"instruction": "a", "response": f"b{n}"}, human=(1.0 + n % 5,)) for n in range(12)],
+            out=tmp_path / design, rubric="helpfulness", parameters={"design": design},
+        )  # fmt: skip
+        found = {one["name"]: one["estimate"] for one in made["effects"]}
+        share = found["share of the verdict that goes by the number, whatever its line says"]
+        assert (share["value"] is not None) == there
+        assert found["preference for the highest number over the lowest"]["value"] is not None

@@ -94,3 +94,8 @@ def test_what_cannot_be_told():
         Stochastic().effect({"items": run})
     with pytest.raises(InputError, match="draws"):
         Stochastic(draws=0)
+
+
+def test_a_spread_is_never_a_finding():
+    made = Stochastic().effect({"items": run_of([[[0.2, 0.8], [0.6, 0.4]], [[0.4, 0.6], [0.3, 0.7]]], TWO)})
+    assert not any(one.signed for one in made.effects)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_models
+from planted_runs import run_of
 from scipy import stats
 
 import logitjudge as lj
@@ -135,10 +136,10 @@ def test_the_smallest_effect_is_found_with_power_four_fifths():
     assert detectable(Estimate(1.0, None, None, 1, 1)) is None
 
 
-def effect_of(value, low, high, noise=None, unit="share", main=True):
+def effect_of(value, low, high, noise=None, unit="share", main=True, signed=True):
     test = TTest(1.0, 9.0, 0.5)
     return {
-        "name": "e", "unit": unit, "noise": noise, "detectable": 0.1, "main": main,
+        "name": "e", "unit": unit, "noise": noise, "detectable": 0.1, "main": main, "signed": signed,
         "estimate": {"value": value, "low": low, "high": high, "of": 9, "clusters": 9, "note": "few", "test": test},
     }  # fmt: skip
 
@@ -153,6 +154,7 @@ def effect_of(value, low, high, noise=None, unit="share", main=True):
         ((0.0, 0.0, 0.0), "the same for every item"),
         ((0.1, None, None), "no interval: few"),
         ((None, None, None), "no number: few"),
+        ((0.3, 0.1, 0.5, 0.1, "score points", True, False), "never below 0, so its interval finds nothing"),
     ],
 )
 def test_what_an_effect_allows_to_say(numbers, text):
@@ -179,6 +181,96 @@ def test_thresholds():
     ):
         with pytest.raises(InputError, match=part):
             crossed(made, [rule])
+
+
+def test_a_threshold_on_what_has_no_number_does_not_pass():
+    made = {"probes": [{"probe": "labels", "effects": [effect_of(None, None, None), effect_of(0.3, 0.2, 0.4)]}]}
+    with pytest.raises(InputError, match="has no number: few"):
+        crossed(made, ["labels>0.1"])
+    assert len(crossed(made, ["labels:share>0.1"])) == 1
+    with pytest.raises(InputError, match="finite"):
+        crossed(made, ["labels>1e999"])
+
+
+def test_items_that_a_probe_cannot_use_are_left_out_and_counted(tmp_path):
+    pair = Item("pair", {"instruction": "Say.", "response_1": "One. Two.", "response_2": "Three."}, human=(1.0,))
+    for name in ("formatting", "position"):
+        found, made = effects(NOISE, name, tmp_path / "mixed", [*items(6), pair])
+        assert made["skipped"] == {"no field 'response'": ["pair"]}
+        assert all(one["estimate"]["of"] == 6 for one in found.values())
+        _, made = effects(NOISE, name, tmp_path / "pairs", [pair])
+        assert (made["effects"], made["reason"]) == ([], "no item can be used: no field 'response'")
+
+
+def test_items_that_the_judge_refuses_are_counted(tmp_path):
+    blank = Item("blank", {"instruction": "Say.", "response": " ", "longer": "One. Two."})
+    _, made = effects(NOISE, "verbosity", tmp_path, [*items(4), blank])
+    why = next(why for why, ids in made["skipped"].items() if ids == ["blank"])
+    assert why.startswith("could not be judged: response_1 holds nothing")
+
+
+def test_positions_that_were_not_all_shown_give_no_number(tmp_path):
+    _, made = effects(NOISE, "position", tmp_path, items(6), orderings="identity")
+    assert not made["effects"]
+    assert "do not show every score at every position" in made["reason"]
+
+
+def test_a_share_of_a_position_has_the_noise_floor_s_reach():
+    given = Item("i", {"instruction": "a", "response": "b"})
+    run = run_of([[[0.2, 0.8], [0.6, 0.4]]], [[1, 2], [2, 1]], items=(given,))
+    run = replace(run, provenance={"noise_floor": {"max_nats": 0.1, "max_score": 0.3}})
+    made = position.Position().effect({"items": run}).effects[0]
+    odds = np.log(0.5 / 0.5) + 0.2  # the largest move is at one half
+    assert made.noise >= 1 / (1 + np.exp(-odds / 2)) - 1 / (1 + np.exp(odds / 2)) - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("verbosity", {"least": "nan"}), ("verbosity", {"least": "0"}), ("stochastic", {"temperature": "nan"}),
+        ("stochastic", {"temperature": "inf"}), ("criteria_order", {"texts": "-1"}), ("criteria_order", {"exact": "-1"}),
+    ],
+)  # fmt: skip
+def test_parameters_that_mean_nothing_are_refused(name, given):
+    with pytest.raises(InputError, match="at least"):
+        probing.make(name, given)
+
+
+def test_texts_are_those_of_the_writer_that_is_asked_now(tmp_path, monkeypatch):
+    opened = []
+
+    def write(model, prompts, options):
+        opened.append((model, dict(options)))
+        return [f"{model}: {prompt}" for prompt in prompts]
+
+    monkeypatch.setattr(probing, "_write", write)
+    judge, other = (str(tiny_models.save(tmp_path / name)) for name in ("llama", "gpt2"))
+    options = {"dtype": "float32", "adapter": None, "revision": None, "model_kwargs": {"x": 1}, "tokenizer": "t"}
+    for writer in (None, judge, other, other):
+        texts = probing._writer(judge, writer, tmp_path, options if writer == other else {})(["a", "b"])
+        assert texts[0].startswith(writer or judge)
+    assert opened == [(judge, {}), (other, {"dtype": "float32"})]
+    assert probing._writer("planted", None, tmp_path, {}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "{}", '{"effects": 5}', '{"schema_version": 2}', '{"effects": [{"estimate": NaN}]}', '{"effects": [{"x": 1}]}'],
+)  # fmt: skip
+def test_a_result_that_cannot_be_read_is_named(text, tmp_path):
+    (tmp_path / "position").mkdir()
+    (tmp_path / "position" / "probe.json").write_text(text)
+    with pytest.raises(RunFolderError, match=r"position.probe.json"):
+        bias_card(tmp_path)
+
+
+def test_all_and_a_file_of_one_s_own_are_both_run(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(probing, "run_probe", lambda model, name, *_, **__: asked.append(name) or {})
+    path = tmp_path / "shouting.py"
+    path.write_text(textwrap.dedent(TOY).lstrip())
+    cli.main(["probe", "all", str(path), "--model", "planted:", "--data", "demo", "--out", str(tmp_path), "--json"])
+    assert asked == [*registry.names("probes"), str(path)]
 
 
 def test_the_commands_and_the_card(tmp_path, capsys):

@@ -75,7 +75,8 @@ def probe(
     from logitjudge.probing import has_items, run_probe
     from logitjudge.workers import kept
 
-    asked = registry.names("probes") if "all" in names else list(dict.fromkeys(names))
+    listed = [every for name in names for every in (registry.names("probes") if name == "all" else [name])]
+    asked = list(dict.fromkeys(listed))
     chosen = _parameters(asked, given or [])
     options: dict[str, Any] = dict(
         writer=writer, rubric=rubric, orderings=orderings, backend=backend, dtype=dtype, device=device, revision=revision,

@@ -21,6 +21,7 @@ from logitjudge.measures.estimates import Estimate, effect as estimated
 from logitjudge.measures.pairs import pairs
 from logitjudge.run import Run
 
+RESPONSE = ("response",)
 POWER = 0.8
 LEVEL = 0.95
 ODDS, POINTS, SHARE, LIKELIHOOD = "nats of log-odds", "score points", "share", "nats a token"
@@ -68,6 +69,8 @@ class Effect:
         How far the noise floor alone could move it; None where none was measured.
     main
         Whether the card shows it, and thresholds are of it.
+    signed
+        Whether it may be below 0. A spread or a share may not: its interval lies above 0 without any bias, and finds none.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Effect:
     detectable: float | None = None
     noise: float | None = None
     main: bool = True
+    signed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class ProbeResult:
 
 
 class Probe(Protocol):
-    """A probe: parameters, variants, effect."""
+    """A probe: parameters, variants, effect; perhaps `NEEDS`, fields without which an item is left out (and counted)."""
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Named variants of the items. `generate` writes a text for each prompt; None where no writer is there."""
@@ -162,11 +166,15 @@ def expected(run: Run) -> dict[str, float]:
 
 
 def noise(run: Run, unit: str) -> float | None:
-    """How far the noise floor alone could move a mean effect, if all readings were off by it in the same direction."""
+    """How far the noise floor alone could move a mean effect, if all readings were off by it in the same direction.
+
+    A share is a mean of probabilities: log-odds that move by 2 n move a probability by at most tanh(n / 2).
+    """
     floor: Mapping[str, Any] | None = run.provenance.get("noise_floor")
     if floor is None:
         return None
-    return float(2 * floor["max_nats"] if unit == ODDS else floor["max_score"])
+    nats = floor["max_nats"]
+    return float({ODDS: 2 * nats, POINTS: floor["max_score"], SHARE: np.tanh(nats / 2)}[unit])
 
 
 def paired(items: Sequence[Item], texts: Mapping[str, str]) -> tuple[Item, ...]:
@@ -194,7 +202,7 @@ def restated(
 ) -> dict[str, str]:
     """Another text of each item by id: its field `name`, else what a model writes behind the field `of` and an instruction."""
     given = {item.id: item.fields[name] for item in items if item.fields.get(name)}
-    asked = [item for item in items if item.id not in given]
+    asked = [item for item in items if item.id not in given and of in item.fields]
     if generate is None or not asked:
         return given
     written = generate([f"{item.fields[of]}\n\n{instruction}" for item in asked])

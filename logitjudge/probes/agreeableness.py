@@ -152,7 +152,7 @@ def _fooled(run: Run, *, main: bool) -> Effect:
     above = np.where(verdict == TIE, 0.5, verdict == confident).mean(axis=1)
     clusters = intervals.number([item.cluster for item in items])
     name = "verdicts for the confident answer where it is wrong"
-    return Effect(name, SHARE, shares({name: (above, np.ones(len(rows)))}, clusters)[name], main=main)
+    return Effect(name, SHARE, shares({name: (above, np.ones(len(rows)))}, clusters)[name], main=main, signed=False)
 
 
 probe = Agreeableness

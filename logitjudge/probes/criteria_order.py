@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from logitjudge import orderings
 from logitjudge.core import FloatArray, Item, Level, Rubric
-from logitjudge.errors import NotObserved
+from logitjudge.errors import InputError, NotObserved
 from logitjudge.probes import POINTS, Generate, ProbeResult, Variant, measured
 from logitjudge.run import Run
 
@@ -34,8 +35,13 @@ class CriteriaOrder:
         Only so many texts; 0: all. (A limit on items would take single criteria of texts.)
     """
 
+    NEEDS: ClassVar = ("instruction", "response")
     exact: int = 2
     texts: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.exact, self.texts) < 0:
+            raise InputError(f"exact {self.exact}, texts {self.texts}: give numbers of at least 0.")
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """The first criterion of each order. Items of the same instruction and response are one text, their rubrics its criteria."""
@@ -197,13 +203,14 @@ def scores(runs: Mapping[str, Run]) -> Scores:
     some = runs[stage(tuple(range(count)), 0)]
     texts = [str(item.groups["text"]) for item in some.items]
     made = np.full((count, count, len(texts)), np.nan)
-    names = {}
+    names: dict[int, str] = {}
     for order in orders:
         weights: Weights = {(text, ()): 1.0 for text in texts}
         for place in range(count):
             run = runs[stage(order, place)]
             made[order[place], place] = _means(run, texts, weights)
-            names[order[place]] = str(run.items[0].fields["asked"])
+            asked = {item.fields["asked"] for item in run.items}  # texts may have criteria of other names
+            names[order[place]] = asked.pop() if len(asked) == 1 else f"criterion {order[place] + 1} of each text"
             weights = _behind_them(run, weights)
     if np.isnan(made).any():
         raise NotObserved("some text was not read at all places")

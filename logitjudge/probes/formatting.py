@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from logitjudge.core import Item
-from logitjudge.probes import Generate, ProbeResult, Variant, difference, kept, paired, preference, replaced
+from logitjudge.probes import RESPONSE, Generate, ProbeResult, Variant, difference, kept, paired, preference, replaced
 from logitjudge.run import Run
 
 HEADING = "## Answer"
@@ -19,6 +20,8 @@ FEWEST = 2  # sentences
 @dataclass(frozen=True, slots=True)
 class Formatting:
     """Each response without Markdown against the same words with a heading, bullets and bold, by rule."""
+
+    NEEDS: ClassVar = RESPONSE
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (plain, formatted), and both alone by the rubric."""

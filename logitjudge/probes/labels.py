@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from logitjudge.core import FloatArray, Item, Ordering
 from logitjudge.errors import NotObserved
 from logitjudge.measures import ratios
 from logitjudge.measures.estimates import Estimate
-from logitjudge.probes import ODDS, SHARE, Effect, Generate, ProbeResult, Variant, difference, measured, noise
+from logitjudge.probes import ODDS, RESPONSE, SHARE, Effect, Generate, ProbeResult, Variant, difference, measured, noise
 from logitjudge.probes._rubrics import NO_REFERENCE, named, scores_of, thin
 from logitjudge.run import Run
 
@@ -44,6 +45,8 @@ NOTES = (
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The items under other names of the scores; numbers and unordered letters crossed with places and texts (K x K orderings each)."""
+
+    NEEDS: ClassVar = RESPONSE
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Four kinds of names in the orderings of the probe, and two in the crossed design."""
@@ -149,7 +152,7 @@ def _effects(run: Run, kind: str) -> list[Effect]:
     names = [level.option for level in rubric.levels]
     share, fixed, liked = positions(run), in_order(run), preferences(run)
     nats = noise(run, ODDS)
-    reach = None if nats is None else float(np.tanh(nats / 4))  # of a probability, when each logit is off by nats / 2
+    reach = noise(run, SHARE)
 
     def one(name: str, unit: str, values: FloatArray, floor: float | None, main: bool = True) -> Effect:
         return measured(f"{name} ({kind})", unit, values, run.items, noise=floor, main=main)

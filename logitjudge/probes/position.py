@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from logitjudge.core import FloatArray, Item
+from logitjudge.errors import NotObserved
 from logitjudge.measures import cells
-from logitjudge.probes import SHARE, Generate, ProbeResult, Variant, measured
+from logitjudge.probes import RESPONSE, SHARE, Generate, ProbeResult, Variant, measured, noise
 from logitjudge.run import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """Every score at every position (a balanced design): what falls on the first and on the last line."""
+
+    NEEDS: ClassVar = RESPONSE
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """The items as they are."""
@@ -24,10 +28,12 @@ class Position:
     def effect(self, runs: Mapping[str, Run]) -> ProbeResult:
         """Share of the probability on the first and on the last position, minus 1/K."""
         run = runs["items"]
-        share = shares(run) - 1 / len(run.scores)
+        if not cells.covered(run.shown):
+            raise NotObserved("the orderings do not show every score at every position. Give: --orderings balanced.")
+        share, reach = shares(run) - 1 / len(run.scores), noise(run, SHARE)
         return ProbeResult((
-            measured("share of the first position, minus 1/K", SHARE, share[:, 0], run.items),
-            measured("share of the last position, minus 1/K", SHARE, share[:, -1], run.items),
+            measured("share of the first position, minus 1/K", SHARE, share[:, 0], run.items, noise=reach),
+            measured("share of the last position, minus 1/K", SHARE, share[:, -1], run.items, noise=reach),
         ))  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,18 @@ from logitjudge.core import Item
 from logitjudge.errors import NotObserved
 from logitjudge.measures.lengths import slope
 from logitjudge.measures.wording import overlap
-from logitjudge.probes import POINTS, Effect, Generate, ProbeResult, Variant, difference, expected, kept, restated
+from logitjudge.probes import (
+    POINTS,
+    RESPONSE,
+    Effect,
+    Generate,
+    ProbeResult,
+    Variant,
+    difference,
+    expected,
+    kept,
+    restated,
+)
 from logitjudge.run import Run
 
 REFERENCE, PARAPHRASE, NAMED = "reference", "reference_paraphrase", "reference_named"  # fields of an item
@@ -28,6 +40,8 @@ NOTES = (
 @dataclass(frozen=True, slots=True)
 class ReferenceAnchoring:
     """Each response without its reference, with it, with a paraphrase of it, and with the highest and the lowest score named for it."""
+
+    NEEDS: ClassVar = RESPONSE
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Five variants under the rubric; the paraphrase is the field `reference_paraphrase`, or written by a model."""

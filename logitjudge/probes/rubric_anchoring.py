@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from logitjudge.core import Item, Rubric
 from logitjudge.measures.lengths import slope
-from logitjudge.probes import POINTS, Effect, Generate, ProbeResult, Variant, difference, expected, kept
+from logitjudge.probes import POINTS, RESPONSE, Effect, Generate, ProbeResult, Variant, difference, expected, kept
 from logitjudge.probes._rubrics import NO_REFERENCE, changed, rubric_of, thin
 from logitjudge.run import Run
 
@@ -42,6 +43,8 @@ NOTES = (
 @dataclass(frozen=True, slots=True)
 class RubricAnchoring:
     """Each item under its own rubric, under a vague criterion, and under two that lead."""
+
+    NEEDS: ClassVar = RESPONSE
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """The items under five wordings of their rubrics."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from logitjudge.measures import ratios
 from logitjudge.measures.estimates import Estimate
 from logitjudge.probes import (
     ODDS,
+    RESPONSE,
     SHARE,
     Effect,
     Generate,
@@ -40,6 +42,7 @@ from logitjudge.run import Run
 HIGH, LOW, LETTERS = "high is best", "low is best", "no numbers"
 STRONG = 10.0  # F of a regressor that is strong enough for a ratio of covariances (Staiger and Stock, 1997)
 TINY = 1e-12
+UNEVEN = "the two halves of the orderings do not show every line equally often at every place, so no share can be taken: design=balanced"
 SAME = "the judge tells the items hardly apart where the highest number is best, so a share of that cannot be taken"
 NOTES = (
     "Scores are those of the lines: the best line has the highest score, whatever its number.",
@@ -60,6 +63,7 @@ class ScaleDirection:
         Orderings of the lines, each under both directions.
     """
 
+    NEEDS: ClassVar = RESPONSE
     design: str = "balanced"
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
@@ -131,21 +135,33 @@ def by_number(high: Run, low: Run) -> FloatArray:
 
 def _high_numbers(high: Run, low: Run) -> Effect:
     one, other = _shared(high, low)
-    reach = noise(high, ODDS)
-    values = by_number(one, other).mean(axis=0)
+    values = (ends(one) - ends(other)).mean(axis=1) / 2
+    rank = np.arange(len(high.scores)) - (len(high.scores) - 1) / 2
+    most = np.abs(rank).sum() / (rank**2).sum() * (len(rank) - 1) / 2  # of `ends`, for each nat of log-odds
+    floors = [noise(run, ODDS) for run in (high, low)]
+    reach = None if None in floors else float(most * sum(floor or 0.0 for floor in floors) / 2)
     return measured(
         "preference for the highest number over the lowest", ODDS, values, one.items, noise=reach, main=False
     )
+
+
+def _even(run: Run) -> bool:
+    """Whether each half of the orderings shows every line equally often at every place; of two levels each has one ordering."""
+    half = -(-len(run.orderings) // 2)  # as `halves` splits them
+    parts = [part for part in (run.orderings[:half], run.orderings[half:]) if part]
+    return len(parts) == 2 and (len(run.scores) == 2 or all(map(orderings.is_balanced, parts)))
 
 
 def _by_number(high: Run, low: Run) -> Effect:
     """The covariance of what goes by the number with the item's log-odds in the other half, over that of the two halves."""
     name = "share of the verdict that goes by the number, whatever its line says"
     one, other = _shared(high, low)
+    clusters = len({item.cluster for item in one.items})
+    if not _even(one):
+        return Effect(name, SHARE, Estimate(None, None, None, len(one.items), clusters, UNEVEN))
     number, whole = (values - values.mean(axis=1, keepdims=True) for values in (by_number(one, other), halves(one)))
     above = (number * whole[::-1]).sum(axis=0)
     below = (whole * whole[::-1]).sum(axis=0)
-    clusters = len({item.cluster for item in one.items})
     if below.mean() <= 0 or _strength(whole, clusters) < STRONG:
         return Effect(name, SHARE, Estimate(None, None, None, len(one.items), clusters, SAME))
     share = above.mean() / below.mean()

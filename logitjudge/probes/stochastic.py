@@ -9,7 +9,8 @@ temperature 0 only sets it to 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from logitjudge.measures.estimates import shares
 from logitjudge.measures.matrices import winners
 from logitjudge.measures.ratios import logs, softmax
 from logitjudge.measures.repeats import require_direct
-from logitjudge.probes import POINTS, SHARE, Effect, Generate, ProbeResult, Variant, measured, noise
+from logitjudge.probes import POINTS, RESPONSE, SHARE, Effect, Generate, ProbeResult, Variant, measured, noise
 from logitjudge.run import Run
 
 FLIPS = "items whose most probable score differs between orderings (temperature 0)"
@@ -42,11 +43,12 @@ class Stochastic:
         Draws that are averaged.
     """
 
+    NEEDS: ClassVar = RESPONSE
     temperature: float = 1.0
     draws: int = 10
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0 or self.draws < 1:
+        if not 0 < self.temperature < np.inf or self.draws < 1:
             raise InputError(f"temperature {self.temperature}, draws {self.draws}: give one above 0, and at least 1.")
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
@@ -99,12 +101,13 @@ def differs(run: Run) -> FloatArray:
 
 def _share(name: str, above: FloatArray, below: FloatArray, run: Run, *, main: bool = False) -> Effect:
     clusters = intervals.number([item.cluster for item in run.items])
-    return Effect(name, SHARE, shares({name: (above, below)}, clusters)[name], main=main)
+    return Effect(name, SHARE, shares({name: (above, below)}, clusters)[name], main=main, signed=False)
 
 
 def _deviation(what: str, variance: FloatArray, run: Run, *, main: bool = False) -> Effect:
     floor = noise(run, POINTS) if main else None
-    return measured(f"standard deviation {what}", POINTS, np.sqrt(variance), run.items, noise=floor, main=main)
+    made = measured(f"standard deviation {what}", POINTS, np.sqrt(variance), run.items, noise=floor, main=main)
+    return replace(made, signed=False)
 
 
 probe = Stochastic

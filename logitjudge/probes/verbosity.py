@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from logitjudge.core import Item
+from logitjudge.errors import InputError
 from logitjudge.measures.estimates import Estimate
 from logitjudge.measures.lengths import slope
 from logitjudge.probes import (
     POINTS,
+    RESPONSE,
     Effect,
     Generate,
     ProbeResult,
@@ -50,8 +53,13 @@ class Verbosity:
         Whether a model writes what is not given; else only the slopes are left of items without the field.
     """
 
+    NEEDS: ClassVar = RESPONSE
     least: float = LEAST
     write: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least < np.inf:
+            raise InputError(f"least {self.least}: give how many times as long, at least 1.")
 
     def variants(self, items: Sequence[Item], generate: Generate | None = None) -> Mapping[str, Variant]:
         """Pairs (response, longer), and both alone by the rubric; ``all`` items, for the regression on length."""

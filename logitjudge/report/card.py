@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Sequence
@@ -63,6 +64,8 @@ def verdict(effect: Json) -> str:
         return "within what the noise floor could do"
     if found["low"] == found["high"]:
         return "the same for every item"
+    if not effect.get("signed", True):
+        return "never below 0, so its interval finds nothing"
     if found["low"] > 0 or found["high"] < 0:
         return "found"
     limit = max(abs(found["low"]), abs(found["high"]))
@@ -103,7 +106,11 @@ def _crossed(made: Json, rule: str) -> list[str]:
         limit = float(number)
     except ValueError as error:
         raise InputError(f"--fail-on {rule!r}: {number!r} is not a number.") from error
+    if not math.isfinite(limit):
+        raise InputError(f"--fail-on {rule!r}: {number!r} is not a finite number.")
     there = effects if unit else effects[:1]
+    if all(one["estimate"]["value"] is None for one in there):
+        raise InputError(f"--fail-on {rule!r}: {there[0]['name']} has no number: {there[0]['estimate']['note']}.")
     return [
         f"{name}: {one['name']} is {one['estimate']['value']:+.3g} {one['unit']}, {sign} {limit:g}"
         for one in there
