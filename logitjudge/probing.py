@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from logitjudge import models, registry, rubrics, store
+from logitjudge import files, models, registry, rubrics, store
 from logitjudge.core import Item, ItemSet, Message, Rubric
-from logitjudge.errors import InputError, NotObserved, RunFolderError, unknown
+from logitjudge.errors import InputError, NotObserved, RunFolderError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
 from logitjudge.probes import Explained, Generate, Likely, Probe, ProbeResult, Staged, Variant
@@ -26,6 +27,17 @@ RUBRIC = "helpfulness"  # of items that have none
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
+ESTIMATE = {
+    "value": (float, None), "low": (float, None), "high": (float, None), "of?": int, "clusters?": int, "note": str,
+    "test": ({"statistic?": (float, None), "degrees?": (float, None), "p": (float, None)}, None),
+}  # fmt: skip
+FORM = {  # of probe.json; other names are allowed
+    "probe": str, "model": str, "parameters?": {str: object}, "reason": str, "notes": [str], "skipped": {str: [str]},
+    "effects": [
+        {"name": str, "unit": str, "estimate": ESTIMATE, "detectable": (float, None), "noise": (float, None), "main": bool}
+    ],
+    "variants": {str: {"items": int, "folder": str}},
+}  # fmt: skip
 
 
 def make(spec: str, parameters: Mapping[str, Any] | None = None) -> tuple[str, Probe, bool]:
@@ -60,11 +72,17 @@ def _value(where: str, key: str, value: Any, types: Mapping[str, Any]) -> Any:
     if key not in types:
         has = unknown("parameter", key, types) if types else f"unknown parameter {key!r}. It has none."
         raise InputError(f"{where}: {has}")
+    kind = types[key]
     try:
-        return PARSERS.get(types[key], str)(value) if isinstance(value, str) else value
-    except (ValueError, KeyError) as error:
-        kind = getattr(types[key], "__name__", types[key])
-        raise InputError(f"{where}: {key}={value!r} is no {kind}. Give one, such as --set {key}=...") from error
+        made = PARSERS.get(kind, str)(value) if isinstance(value, str) else value
+        if kind in PARSERS:
+            files.require(made, kind)
+        if kind is float and not math.isfinite(made):
+            raise ValueError("it is not finite")
+    except (ValueError, KeyError, OverflowError) as error:
+        word = getattr(kind, "__name__", kind)
+        raise InputError(f"{where}: {key}={shown(value)} is no {word}. Give one, such as --set {key}=...") from error
+    return made
 
 
 def has_items(spec: str) -> bool:
@@ -244,7 +262,8 @@ def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | No
 
 def _answered(path: Path, keys: Sequence[str], ask: Callable[[Sequence[str]], list[Any]]) -> list[Any]:
     """What a model said to each key: what is kept in a file, else asked, all at once, and kept."""
-    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    again = "Remove it, and run the same command again: the model is asked anew."
+    known: dict[str, Any] = files.read_json(path, RunFolderError, again, {str: object}) if path.exists() else {}
     if missing := [key for key in dict.fromkeys(keys) if key not in known]:
         known |= zip(missing, ask(missing), strict=True)
         store.write_json(path, known)
@@ -289,10 +308,4 @@ def results(folder: str | Path) -> list[Json]:
         raise RunFolderError(
             f"{folder} holds no probe's result. Make some with: logitjudge probe NAME --out {folder} ..."
         )
-    made = []
-    for path in paths:
-        try:
-            made.append(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise RunFolderError(f"{path} cannot be read: {error}. Run the probe again.") from error
-    return made
+    return [files.read_json(path, RunFolderError, "Run the probe again.", FORM) for path in paths]

@@ -37,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from hypothesis.internal.conjecture import engine
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
 
 from logitjudge import (
@@ -717,7 +718,6 @@ def prepare() -> None:
     pairing.pairwise("planted:slot=0.5", "in/pairs.jsonl", out=BASES / "pairs")
     scored.scored_pairs("planted:slot=0.5", "in/pairs.jsonl", points=INSIDE / "points.yaml", out=BASES / "points")
     tiny_models.save(BASES / "model")
-    writes: dict[str, Any] = {"limit": 2, "orderings": "cyclic", "max_new_tokens": 4, "unended": "close"}
     small: dict[str, Any] = {"rubric": "in/rubric.yaml", "limit": 2, "orderings": "cyclic", "max_new_tokens": 4}
     for name, more in (("written", {"verdict": "feedback", "unended": "close"}), ("sampled", {"verdict": "sampled"})):
         judging.judge(str(BASES / "model"), "in/items.jsonl", out=BASES / name, **small, **more)
@@ -821,6 +821,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=10**9, help="of each target")
     asked = options.parse_args()
     warnings.simplefilter("ignore")
+    engine.MAX_SHRINKING_SECONDS = 20  # of one failure; no setting of hypothesis says it
     prepare()
     space = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (space, space))

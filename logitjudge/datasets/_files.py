@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from logitjudge.core import RESERVED, ItemSet
 from logitjudge.datasets._items import itemset
-from logitjudge.datasets._read import PROMETHEUS_HINT, Row, json_lines, read_bytes, read_text, require_distinct, shown
-from logitjudge.errors import ItemError, unknown
+from logitjudge.datasets._read import PROMETHEUS_HINT, Row, json_lines, read_bytes, read_text, require_distinct
+from logitjudge.errors import ItemError, shown, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
