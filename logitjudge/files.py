@@ -6,6 +6,7 @@ YAML makes plain values only (``SafeLoader``), with no key twice, and no short t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,20 @@ import yaml
 
 from logitjudge.errors import InputError, shown
 
+LONGEST = 255  # bytes of a name of a file
 MOST = 1_000_000  # parts of a YAML value, what it repeats counted each time
 Kind = type[InputError]
+
+
+def place(path: str | Path, kind: Kind = InputError) -> Path:
+    """Path of a file or folder that somebody named. Raises an error of `kind` where no file can have that name."""
+    try:
+        parts = os.fsencode(path).split(b"/")
+    except UnicodeEncodeError:
+        parts = [b"\0"]
+    if any(b"\0" in part or len(part) > LONGEST for part in parts):
+        raise kind(f"{shown(str(path))} can be no file: a name has at most {LONGEST} bytes, and characters only.")
+    return Path(path)
 
 
 def distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -67,7 +80,7 @@ def _size(value: Any, known: dict[int, int]) -> int:
 def read_yaml(path: str | Path, kind: Kind, advice: str) -> Any:
     """Value of a YAML file. Raises an error of `kind` that ends with `advice`."""
     try:
-        return load_yaml(Path(path).read_text(encoding="utf-8-sig"))
+        return load_yaml(place(path, kind).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise kind(f"{path} cannot be read as YAML: {_why(error)} {advice}") from error
 

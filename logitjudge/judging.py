@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, noise, parts, planning, shards, store, texts, verdicts
+from logitjudge import files, models, noise, parts, planning, shards, store, texts, verdicts
 from logitjudge.backends import Backend, OutOfMemory, Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import InputError, ModelError, RunFolderError
@@ -183,7 +183,7 @@ def run_study(
         "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
     }  # fmt: skip
     text = verdicts.settings(asked.template, asked.scores, writes, seed)
-    folder = Path(out) if out is not None else _temporary()
+    folder = files.place(out) if out is not None else _temporary()
     identity = json.loads(_json({**_identity(asked, spec, seed), "writing": text}))  # as run.json will have it
     anew = (
         overwrite and (folder / "run.json").exists()

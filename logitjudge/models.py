@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from logitjudge import embedded, registry
+from logitjudge import embedded, files, registry
 from logitjudge.backends import Backend
 from logitjudge.errors import ModelError, unknown
 from logitjudge.tokens import Tokenizer
@@ -196,7 +196,7 @@ def _parse(model: Any) -> ModelSpec:
         return ModelSpec("planted", name.partition(":")[2])
     if name == "embedded":
         return ModelSpec("gguf", name, embedded.fetch())
-    path = Path(name).expanduser()
+    path = files.place(name, ModelError).expanduser()
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ModelError(

@@ -104,7 +104,9 @@ def _indices(values: Iterable[str | int], scores: Sequence[int]) -> tuple[int, .
     written = [str(value).strip() for value in values]
     index = {str(int(score)): k for k, score in enumerate(scores)}
     if sorted(written) != sorted(index):
-        raise OrderingError(f"ordering {shown(','.join(written))} is not a permutation of the scores {','.join(index)}.")
+        raise OrderingError(
+            f"ordering {shown(','.join(written))} is not a permutation of the scores {','.join(index)}."
+        )
     return tuple(index[value] for value in written)
 
 
@@ -117,7 +119,9 @@ def _named(spec: str, k: int, seed: int) -> list[tuple[int, ...]]:
             unknown("design", spec, [*NAMED, *(f"{c}:N" for c in COUNTED)]) + " Or list score values: 1,2,3;3,2,1."
         )
     if not re.fullmatch("[0-9]{1,9}", number) or int(number) < 1:
-        raise OrderingError(f"design {shown(spec)} needs a number of at least 1, of at most nine digits, such as {name}:10.")
+        raise OrderingError(
+            f"design {shown(spec)} needs a number of at least 1, of at most nine digits, such as {name}:10."
+        )
     if seed < 0:
         raise OrderingError(f"design {spec!r} cannot be drawn with the seed {seed}. Give a seed of at least 0.")
     n, rng = int(number), np.random.default_rng(seed)

@@ -48,7 +48,7 @@ def make(spec: str, parameters: Mapping[str, Any] | None = None) -> tuple[str, P
     InputError
         No such probe, or `parameters` that it does not have.
     """
-    path = Path(spec)
+    path = files.place(spec)
     module = registry.load_file(path) if path.suffix == ".py" else registry.load("probes", spec)
     if not callable(made := getattr(module, "probe", None)):
         raise InputError(
@@ -131,7 +131,7 @@ def run_probe(
         ``probe``, ``model``, ``effects``, ``notes``, ``skipped`` (reason -> ids), ``variants`` (name -> items, folder).
     """
     name, probe, own = make(spec, parameters)
-    folder = Path(out) / name
+    folder = files.place(out) / name
     itemset = None if data is None else _under(items_of(data, limit, seed), rubric)
     if itemset is None and not own:
         raise InputError(f"the probe {name!r} has no items of its own. Give some: --data D.")

@@ -30,7 +30,9 @@ _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(\r?\n|\Z)", re.DOTALL | re
 
 
 MOST = 100_000  # the largest number with which a template may repeat, pad, count or raise to a power
-_WIDE = re.compile(r"[%:.][^%{}]{0,12}?[0-9]{6}|%[^%a-zA-Z]*\*")  # in a format: a width of six digits, or one from elsewhere
+_WIDE = re.compile(
+    r"[%:.][^%{}]{0,12}?[0-9]{6}|%[^%a-zA-Z]*\*"
+)  # in a format: a width of six digits, or one from elsewhere
 
 
 class _Sandbox(SandboxedEnvironment):
@@ -174,7 +176,7 @@ def load(spec: str | Path, verdict: str = "direct") -> Template:
         No such template, wrong front matter, or a body that never prints ``levels``.
     """
     shipped = str(spec) in names()
-    path = FOLDER / f"{spec}.j2" if shipped else Path(spec)
+    path = FOLDER / f"{spec}.j2" if shipped else files.place(spec, TemplateError)
     if not shipped and path.suffix != ".j2":
         raise TemplateError(unknown("template", str(spec), names()) + " Or give a .j2 file.")
     try:

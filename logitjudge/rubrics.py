@@ -31,7 +31,7 @@ def load(spec: str | Path) -> Rubric:
     """
     if str(spec) in names():
         return _read(FOLDER / f"{spec}.yaml")
-    path = Path(spec)
+    path = files.place(spec, RubricError)
     if path.suffix.lower() in {".yaml", ".yml", ".json"} or path.exists():
         return _read(path)
     raise RubricError(unknown("rubric", str(spec), names()) + " Or give a .yaml or .json file, or 'item'.")

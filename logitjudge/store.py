@@ -242,7 +242,7 @@ def load_run(
         Some readings are upper bounds: with `min_mass`; or aliases outside a server's most probable tokens were not
         seen: with ``aliases="sum"``.
     """
-    folder = Path(folder)
+    folder = files.place(folder)
     head = header(folder)
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")

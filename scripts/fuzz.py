@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from hypothesis.internal.conjecture import engine
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
+from hypothesis.internal.conjecture import engine
 
 from logitjudge import (
     datasets,
@@ -769,6 +769,10 @@ def watched() -> Iterator[None]:
             raise AssertionError(f"an example took longer than {LIMIT} s:\n{late[0]}")
 
 
+class Over(BaseException):
+    """The time is out; no Exception, so that hypothesis lets it pass."""
+
+
 def round_of(name: str, seed: int, until: float) -> BaseException | None:
     """Run a target's examples of one seed; its shrunk failure, if any."""
     first = True
@@ -782,7 +786,7 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
     def examples(data: Any) -> None:
         nonlocal first
         if first and time.monotonic() > until:
-            return
+            raise Over
         cage()
         try:
             with watched():
@@ -798,6 +802,8 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
         examples()
     except KeyboardInterrupt:
         raise
+    except Over:
+        return None
     except BaseException as error:  # Rust's panics are no Exceptions
         return error
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -806,8 +812,8 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
 
 def told(name: str, seed: int, error: BaseException) -> None:
     """Print a failure, with its example and how to see it again."""
-    notes = "\n".join(str(note)[:6000] for note in getattr(error, "__notes__", []))
-    stack = "".join(traceback.format_exception(error)[-14:])
+    notes = "\n".join(str(note)[:3000] for note in getattr(error, "__notes__", []))
+    stack = "".join(line[:1500] for line in traceback.format_exception(error, chain=False)[-12:])
     print(f"\n=== {name}, seed {seed}\n{stack[-7000:]}\n{notes if notes not in stack else ''}")
     print(f"again: {sys.executable} scripts/fuzz.py --only {name} --seed {seed} --rounds 1", flush=True)
 

@@ -89,5 +89,7 @@ def json_object(text: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"--model-kwargs {shown(text)} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise InputError(f'--model-kwargs {shown(text)} is not a JSON object, such as {{"attn_implementation": "eager"}}.')
+        raise InputError(
+            f'--model-kwargs {shown(text)} is not a JSON object, such as {{"attn_implementation": "eager"}}.'
+        )
     return value

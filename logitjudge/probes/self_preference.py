@@ -252,7 +252,10 @@ def _read(folder: str, family: str) -> tuple[Run, str]:
     told = place.parent / "probe.json"
     if not family and told.exists():
         known = files.read_json(
-            told, InputError, "Name the family of the second judge: second_family=NAME.", {"parameters?": {"family?": str}}
+            told,
+            InputError,
+            "Name the family of the second judge: second_family=NAME.",
+            {"parameters?": {"family?": str}},
         )
         family = known.get("parameters", {}).get("family", "")
     return store.load_run(place), family
