@@ -28,7 +28,10 @@ def place(path: str | Path, kind: Kind = InputError) -> Path:
         parts = [b"\0"]
     if any(b"\0" in part or len(part) > LONGEST for part in parts):
         raise kind(f"{shown(str(path))} can be no file: a name has at most {LONGEST} bytes, and characters only.")
-    return Path(path)
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # no user of that name: a file that begins with ~
+        return Path(path)
 
 
 def distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -144,7 +147,7 @@ def require(value: Any, form: Any, where: str = "it") -> None:
         _fits(value, (float, int) if form is float else form, where, WORDS[form])
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError(f"{where} is {shown(value)}, which is too large.")
-        if isinstance(value, str) and not _encodable(value):
+        if isinstance(value, str) and not encodable(value):
             raise ValueError(f"{where} is {shown(value)}: it has half of a surrogate pair, which is no character.")
 
 
@@ -163,7 +166,8 @@ def _fits(value: Any, kind: Any, where: str, what: str) -> None:
         raise ValueError(f"{where} is {shown(value)}, not {what}.")
 
 
-def _encodable(text: str) -> bool:
+def encodable(text: str) -> bool:
+    """Whether UTF-8 can hold a text: half of a surrogate pair it cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from logitjudge import embedded, files, registry
 from logitjudge.backends import Backend
-from logitjudge.errors import ModelError, unknown
+from logitjudge.errors import ModelError, shown, unknown
 from logitjudge.tokens import Tokenizer
 
 WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
@@ -192,11 +192,13 @@ def _parse(model: Any) -> ModelSpec:
     if not isinstance(model, str | Path):
         return ModelSpec("loaded", str(getattr(model, "name_or_path", "") or type(model).__name__), model=model)
     name = str(model)
+    if not files.encodable(name):
+        raise ModelError(f"the model {shown(name)} has half of a surrogate pair in it, which is no character.")
     if name == "planted" or name.startswith("planted:"):
         return ModelSpec("planted", name.partition(":")[2])
     if name == "embedded":
         return ModelSpec("gguf", name, embedded.fetch())
-    path = files.place(name, ModelError).expanduser()
+    path = files.place(name, ModelError)
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ModelError(

@@ -18,7 +18,8 @@ from typing import Any
 
 import jinja2
 from jinja2 import StrictUndefined, TemplateError as JinjaError, TemplateSyntaxError, UndefinedError
-from jinja2.sandbox import SandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import SandboxedEnvironment
 
 from logitjudge import files
 from logitjudge.core import Item, Level, Message, Ordering, Prompt, Rubric

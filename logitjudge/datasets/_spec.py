@@ -60,7 +60,7 @@ def _shipped(name: str, rest: str) -> Callable[[], ItemSet]:
         return lambda: _checked(load(**options), f"dataset {name!r}")
     if not path:
         raise InputError(f"dataset {name!r} needs its file. Write {name}:PATH.")
-    return lambda: _checked(load(Path(path).expanduser(), **options), f"dataset {name!r}")
+    return lambda: _checked(load(files.place(path, ItemError), **options), f"dataset {name!r}")
 
 
 def _user(path: Path, arg: str | None) -> Callable[[], ItemSet]:
