@@ -27,6 +27,7 @@ OPENING = (  # arguments of `logitjudge.judge` that say how a judge is opened
     "backend", "dtype", "device", "revision", "trust_remote_code", "model_kwargs", "chat_template", "adapter", "base_url",
     "served_model", "timeout", "concurrency", "tokenizer",
 )  # fmt: skip
+SECRETS = ("token", "use_auth_token", "hf_token", "api_key")  # in no file of ours
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
 BLOCKS, BLOCK = 2048, 1024  # bytes read all over a weight file
@@ -150,6 +151,10 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
         raise ModelError(unknown("backend", backend, registry.names("backends")))
     if (dtype := options.get("dtype", "auto")) not in DTYPES:
         raise ModelError(unknown("dtype", str(dtype), DTYPES))
+    if secret := [name for name in options.get("model_kwargs") or {} if name in SECRETS]:
+        raise ModelError(
+            f"model_kwargs hold {secret[0]!r}, and the run folder says how a judge was opened. Set HF_TOKEN in the environment instead."
+        )
     if path := options.get("chat_template"):
         options["chat_template"] = _text(Path(path))
     given = [name for name in ("adapter", "chat_template", "tokenizer") if options.get(name)]

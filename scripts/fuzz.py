@@ -197,6 +197,8 @@ def _deep(depth: int) -> Any:
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths of all parts of a value of JSON."""
     yield above
+    if len(above) > 20:
+        return
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, part in parts:
         yield from places(part, (*above, key))
@@ -372,9 +374,8 @@ def adapters(draw: Callable[..., Any]) -> None:
     name = draw(st.sampled_from(sorted(ADAPTERS)))
     base = ADAPTERS[name]
     if isinstance(base, str):
-        text = "\n".join(
-            ",".join(row) for row in damaged(draw, [line.split(",") for line in base.splitlines()]) if _cells(row)
-        )
+        rows = damaged(draw, [line.split(",") for line in base.splitlines()])
+        text = "\n".join(",".join(row) for row in rows if _cells(row)) if isinstance(rows, list) else str(rows)
     elif isinstance(base, tuple):
         made = damaged(draw, list(base))
         text = "\n".join(map(text_of, made)) if isinstance(made, list) else text_of(made)
@@ -810,8 +811,8 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
 def told(name: str, seed: int, error: BaseException) -> None:
     """Print a failure, with its example and how to see it again."""
     notes = "\n".join(str(note)[:3000] for note in getattr(error, "__notes__", []))
-    stack = "".join(line[:1500] for line in traceback.format_exception(error, chain=False)[-12:])
-    print(f"\n=== {name}, seed {seed}\n{stack[-7000:]}\n{notes if notes not in stack else ''}")
+    stack = "".join(traceback.format_tb(error.__traceback__)[-10:])
+    print(f"\n=== {name}, seed {seed}\n{stack[-5000:]}\n{type(error).__name__}: {str(error)[:3000]}\n{notes}")
     print(f"again: {sys.executable} scripts/fuzz.py --only {name} --seed {seed} --rounds 1", flush=True)
 
 

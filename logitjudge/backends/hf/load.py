@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -85,6 +86,9 @@ def _placed(model: Any, spec: ModelSpec) -> Any:
 
 
 def _adapted(model: Any, adapter: str) -> Any:
+    folder = Path(adapter)
+    if any(folder.glob("*.bin")) and not any(folder.glob("*.safetensors")):  # pickles may run code
+        raise ModelError(f"adapter {adapter} has no safetensors weights. Save it again with PEFT, which writes them.")
     try:
         model.load_adapter(adapter)
     except ImportError as error:
