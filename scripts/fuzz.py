@@ -563,10 +563,23 @@ def run_folders(draw: Callable[..., Any]) -> None:
 PARTIAL = ("show", "report")
 LOOKS = [
     ("show", "OUT"), ("show", "OUT", "--json"), ("show", "OUT", "--section", "all"), ("report", "OUT", "--out", "OUT/report.html"),
-    ("report", "OUT", "--json"), ("compare", "OUT", "BASE"), ("calibrate", "OUT"), ("detect", "OUT"), ("doctor", "OUT"),
-    ("export", "OUT", "--out", "OUT/export"), ("select", "OUT"), ("plot", "OUT", "--out", "OUT/plots"), ("plan", "OUT"),
-    ("parity", "OUT", "BASE"), ("card", "OUT"),
+    ("report", "OUT", "--json"), ("compare", "OUT", "BASE"), ("calibrate", "OUT"), ("select", "OUT", "--draws", "5"),
+    ("plan", "OUT", "--budget", "50", "--draws", "5"), ("prompts", "OUT", "--item", "i0", "--ordering", "1,2,3"),
+    ("detect", "OUT", "--scores", "in/scores.csv", "--ordering", "1,2,3", "--draws", "100"), ("card", "OUT"),
+    ("export", "OUT", "--scores", "OUT/s.csv"), ("export", "OUT", "--soft-labels", "OUT/s.jsonl"),
+    ("export", "OUT", "--without-texts", "OUT/copy"), ("export", "OUT", "--review", "OUT/r.jsonl"),
 ]  # fmt: skip
+
+
+def submissions(draw: Callable[..., Any]) -> None:
+    """Files of scores that somebody submitted."""
+    rows = damaged(draw, [{"id": f"i{n}", "score": 1 + n % 3} for n in range(4)])
+    suffix = draw(st.sampled_from([".csv", ".jsonl"]))
+    kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    cells = [",".join(kept[0]), *(",".join(str(part)[:5000] for part in row.values()) for row in kept)] if kept else []
+    path = write(draw, INSIDE / f"mine{suffix}", "\n".join(cells if suffix == ".csv" else map(text_of, kept)))
+    ordering = draw(st.one_of(st.just("1,2,3"), TEXTS))[:300]
+    said("detect", str(BASES / "run"), "--scores", str(path), "--ordering", ordering, "--draws", "100")
 
 
 def spoil(draw: Callable[..., Any], folder: Path) -> None:
@@ -694,7 +707,7 @@ def tensors(draw: Callable[..., Any], data: bytes) -> bytes:
 
 TARGETS: dict[str, Callable[[Callable[..., Any]], None]] = {
     "items": items, "adapters": adapters, "specs": specs, "rubrics": rubric_files, "templates": templates, "criteria": criteria,
-    "sweeps": sweeps, "probes": probes, "runs": run_folders, "folders": folders, "models": model_folders,
+    "sweeps": sweeps, "submissions": submissions, "submissions": submissions, "probes": probes, "runs": run_folders, "folders": folders, "models": model_folders,
 }  # fmt: skip
 
 
@@ -737,6 +750,7 @@ def cage() -> None:
     (INSIDE / "pairs.jsonl").write_text("\n".join(map(json.dumps, PAIRS)))
     (INSIDE / "rubric.yaml").write_text(yaml.safe_dump(THREE))
     (INSIDE / "points.yaml").write_text(yaml.safe_dump(POINTS))
+    (INSIDE / "scores.csv").write_text("id,score\n" + "\n".join(f"i{n},{1 + n % 3}" for n in range(4)))
 
 
 def strays() -> list[str]:
