@@ -707,7 +707,7 @@ def tensors(draw: Callable[..., Any], data: bytes) -> bytes:
 
 TARGETS: dict[str, Callable[[Callable[..., Any]], None]] = {
     "items": items, "adapters": adapters, "specs": specs, "rubrics": rubric_files, "templates": templates, "criteria": criteria,
-    "sweeps": sweeps, "submissions": submissions, "submissions": submissions, "probes": probes, "runs": run_folders, "folders": folders, "models": model_folders,
+    "sweeps": sweeps, "submissions": submissions, "probes": probes, "runs": run_folders, "folders": folders, "models": model_folders,
 }  # fmt: skip
 
 
@@ -787,7 +787,7 @@ class Over(BaseException):
 
 def round_of(name: str, seed: int, until: float) -> BaseException | None:
     """Run a target's examples of one seed; its shrunk failure, if any."""
-    first = True
+    first, over = True, False
 
     @seeded(seed)
     @settings(
@@ -796,8 +796,9 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
     )  # fmt: skip
     @given(st.data())
     def examples(data: Any) -> None:
-        nonlocal first
+        nonlocal first, over
         if first and time.monotonic() > until:
+            over = True
             raise Over
         cage()
         try:
@@ -814,10 +815,8 @@ def round_of(name: str, seed: int, until: float) -> BaseException | None:
         examples()
     except KeyboardInterrupt:
         raise
-    except Over:
-        return None
     except BaseException as error:  # Rust's panics are no Exceptions
-        return error
+        return None if over else error
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return MemoryError(f"memory grew by {grown >> 10:,} MiB") if grown > GROWTH else None
 
