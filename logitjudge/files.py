@@ -15,6 +15,7 @@ import yaml
 
 from logitjudge.errors import InputError, shown
 
+DEEPEST = 100  # brackets in brackets
 LONGEST = 255  # bytes of a name of a file
 MOST = 1_000_000  # parts of a YAML value, what it repeats counted each time
 Kind = type[InputError]
@@ -45,7 +46,12 @@ def distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without repeated keys."""
+    """YAML without repeated keys, and without more brackets in brackets than the scanner can do quickly."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: N803  (PyYAML's name)
+        if self.flow_level >= DEEPEST:
+            raise ValueError("it is nested too deeply.")
+        super().fetch_flow_collection_start(TokenClass)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge")]
