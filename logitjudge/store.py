@@ -35,13 +35,14 @@ SESSION = {
     "versions?": {str: (str, None)}, "path?": (str, None),
 }  # fmt: skip
 FORM = {  # of run.json; other names are allowed
-    "kind": str, "started?": str, "finished": (str, None), "verdict": str, "event?": str, "scores": [int],
+    "kind": str, "started": str, "finished": (str, None), "verdict": str, "event": str, "scores": [int],
     "orderings": [{"shown": [int], "labels": ([int], None), "values": [int]}],
-    "sessions": [SESSION], "readings": int, "batches": [int], "items?": int, "refused?": int, "tokens?": (int, None),
+    "sessions": [SESSION], "readings": int, "batches": [int], "items": int, "refused": int, "tokens?": (int, None),
     "unique_tokens?": (int, None), "ratings_name?": str, "raters?": str, "rubric?": (dict, None),
-    "identity": {"fingerprint?": str, "model?": (str, None), "seed?": int, "template?": str},
-    "configuration?": {"model?": (str, None), "data?": (str, None), "limit?": (int, None), "max_batch_tokens?": (int, None)},
-    "template?": {"name?": str, "source?": str}, "model?": dict,
+    "identity": {"fingerprint": str, "model?": (str, None), "seed?": int, "template?": str},
+    "configuration": {"model?": (str, None), "data?": (str, None), "limit?": (int, None), "max_batch_tokens?": (int, None)},
+    "template": {"name": str, "source": str},
+    "model": {"kind": str, "name": str, "path": (str, None)},
     "traces?": ({"samples": int, "sources": ([[int]], None)}, None),
 }  # fmt: skip
 ITEM = {

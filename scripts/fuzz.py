@@ -613,9 +613,10 @@ def column(draw: Callable[..., Any], path: Path) -> bytes:
     elif how == "odd":
         table = table.set_column(at, name, odd(draw, len(table)))
     elif how == "values" and len(table):
-        values = table[name].to_pylist()
-        values[draw(st.integers(0, len(values) - 1))] = draw(st.sampled_from([None, *_others(values[0])]))
-        table = table.set_column(at, name, pa.array(values, type=table.schema.field(name).type))
+        values, kind = table[name].to_pylist(), table.schema.field(name).type
+        other = None if values[0] is None else draw(st.sampled_from([None, *_others(values[0])]))
+        values[draw(st.integers(0, len(values) - 1))] = other
+        table = table.set_column(at, name, pa.array(values, type=kind))
     elif how == "rows":
         chosen = draw(st.lists(st.integers(0, max(0, len(table) - 1)), max_size=len(table)))
         table = table.take(pa.array(chosen, type=pa.int64()))
