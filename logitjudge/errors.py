@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class InputError(ValueError):
@@ -73,6 +75,21 @@ class NotExact(InputError):  # noqa: N818
 def unknown(kind: str, value: str, known: Iterable[str]) -> str:
     """Message for a name that does not exist, with the nearest valid one and the list."""
     names = sorted(known)
-    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(value[:LONG], names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}."
+    return f"unknown {kind} {shown(value, LONG)}.{hint} Known: {', '.join(names)}."
+
+
+LONG = 200  # characters of a name in a message
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 6, LONG, LONG
+_REPR.maxlist = _REPR.maxdict = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = 20
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """`value` for a message: its repr, cut to a readable length, however large it is."""
+    try:
+        text = _REPR.repr(value)
+    except ValueError:  # an integer of thousands of digits
+        text = f"<{type(value).__name__} of very many digits>"
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logitjudge import models, running, shards, store, verdicts
+from logitjudge import files, models, running, shards, store, verdicts
 from logitjudge.backends import Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete, unknown
@@ -196,7 +196,7 @@ def run_study(
         "max_new_tokens": max_new_tokens, "unended": unended, "trace": trace, "samples": samples, "temperature": temperature,
     }  # fmt: skip
     text = verdicts.settings(asked.template, asked.scores, writes, seed)
-    folder = Path(out) if out is not None else _temporary()
+    folder = files.place(out) if out is not None else _temporary()
     identity = json.loads(_json({**_identity(asked, spec, seed), "writing": text}))  # as run.json will have it
     anew = (
         overwrite and (folder / "run.json").exists()

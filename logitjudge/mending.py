@@ -100,7 +100,7 @@ def look(
 def _differs(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     """Why a list is not that of these items, or ""."""
     try:
-        there = store.lines(path)
+        there = store.lines(path, store.ITEM)
     except Damaged as error:
         return _line(error.reason)
     return "" if there == json.loads(json.dumps(rows)) else "it does not hold the items of this run"

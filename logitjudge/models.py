@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from logitjudge import embedded, registry
+from logitjudge import embedded, files, registry
 from logitjudge.backends import Backend
-from logitjudge.errors import ModelError, unknown
+from logitjudge.errors import ModelError, shown, unknown
 from logitjudge.tokens import Tokenizer
 
 WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"}
@@ -27,6 +27,7 @@ OPENING = (  # arguments of `logitjudge.judge` that say how a judge is opened
     "backend", "dtype", "device", "revision", "trust_remote_code", "model_kwargs", "chat_template", "adapter", "base_url",
     "served_model", "timeout", "concurrency", "tokenizer",
 )  # fmt: skip
+SECRETS = ("token", "use_auth_token", "hf_token", "api_key")  # in no file of ours
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 MIB = 1 << 20
 ROOM = 0.8  # share of a GPU's memory that weights may take; the rest is for activations
@@ -154,6 +155,10 @@ def parse(model: Any, backend: str | None = None, **options: Any) -> ModelSpec:
         raise ModelError(unknown("backend", backend, registry.names("backends")))
     if (dtype := options.get("dtype", "auto")) not in DTYPES:
         raise ModelError(unknown("dtype", str(dtype), DTYPES))
+    if secret := [name for name in options.get("model_kwargs") or {} if name in SECRETS]:
+        raise ModelError(
+            f"model_kwargs hold {secret[0]!r}, and the run folder says how a judge was opened. Set HF_TOKEN in the environment instead."
+        )
     if path := options.get("chat_template"):
         options["chat_template"] = _text(Path(path))
     given = [name for name in ("adapter", "chat_template", "tokenizer") if options.get(name)]
@@ -199,11 +204,13 @@ def _parse(model: Any) -> ModelSpec:
     if not isinstance(model, str | Path):
         return ModelSpec("loaded", str(getattr(model, "name_or_path", "") or type(model).__name__), model=model)
     name = str(model)
+    if not files.encodable(name):
+        raise ModelError(f"the model {shown(name)} has half of a surrogate pair in it, which is no character.")
     if name == "planted" or name.startswith("planted:"):
         return ModelSpec("planted", name.partition(":")[2])
     if name == "embedded":
         return ModelSpec("gguf", name, embedded.fetch())
-    path = Path(name).expanduser()
+    path = files.place(name, ModelError)
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ModelError(

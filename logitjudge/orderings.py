@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from logitjudge.core import IntArray, Ordering
-from logitjudge.errors import OrderingError, unknown
+from logitjudge.errors import OrderingError, shown, unknown
 
 MOST = 10_000
 NAMED = ("identity", "reverse", "cyclic", "balanced", "williams", "full")
@@ -103,7 +104,9 @@ def _indices(values: Iterable[str | int], scores: Sequence[int]) -> tuple[int, .
     written = [str(value).strip() for value in values]
     index = {str(int(score)): k for k, score in enumerate(scores)}
     if sorted(written) != sorted(index):
-        raise OrderingError(f"ordering {','.join(written)!r} is not a permutation of the scores {','.join(index)}.")
+        raise OrderingError(
+            f"ordering {shown(','.join(written))} is not a permutation of the scores {','.join(index)}."
+        )
     return tuple(index[value] for value in written)
 
 
@@ -115,8 +118,10 @@ def _named(spec: str, k: int, seed: int) -> list[tuple[int, ...]]:
         raise OrderingError(
             unknown("design", spec, [*NAMED, *(f"{c}:N" for c in COUNTED)]) + " Or list score values: 1,2,3;3,2,1."
         )
-    if not (number.isascii() and number.isdecimal()) or int(number) < 1:
-        raise OrderingError(f"design {spec!r} needs a number of at least 1, such as {name}:10.")
+    if not re.fullmatch("[0-9]{1,9}", number) or int(number) < 1:
+        raise OrderingError(
+            f"design {shown(spec)} needs a number of at least 1, of at most nine digits, such as {name}:10."
+        )
     if seed < 0:
         raise OrderingError(f"design {spec!r} cannot be drawn with the seed {seed}. Give a seed of at least 0.")
     n, rng = int(number), np.random.default_rng(seed)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from logitjudge import models, registry, rubrics, store
+from logitjudge import files, models, registry, rubrics, store
 from logitjudge.core import Item, ItemSet, Message, Rubric
-from logitjudge.errors import InputError, NotObserved, RunFolderError, unknown
+from logitjudge.errors import InputError, NotObserved, RunFolderError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
 from logitjudge.probes import Explained, Generate, Likely, Probe, ProbeResult, Staged, Variant
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 RESULT = "probe.json"
 SCHEMA_VERSION = 1
-RESULTS = {"probe", "model", "effects", "notes", "reason", "skipped", "variants"}  # what a card shows
-EFFECTS = {"name", "unit", "estimate", "detectable", "noise", "main"}
-ESTIMATES = {"value", "low", "high", "note", "test"}
 MOST = 1024  # tokens that a writer may write for one text
 RUBRIC = "helpfulness"  # of items that have none
 AGAIN = "Remove it, and run the probe again."
@@ -33,6 +31,17 @@ OF_WRITER = ("dtype", "device", "trust_remote_code")  # what opens another model
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
+ESTIMATE = {
+    "value": (float, None), "low": (float, None), "high": (float, None), "of?": int, "clusters?": int, "note": str,
+    "test": ({"statistic?": (float, None), "degrees?": (float, None), "p": (float, None)}, None),
+}  # fmt: skip
+FORM = {  # of probe.json; other names are allowed
+    "probe": str, "model": str, "parameters?": {str: object}, "reason": str, "notes": [str], "skipped": {str: [str]},
+    "effects": [
+        {"name": str, "unit": str, "estimate": ESTIMATE, "detectable": (float, None), "noise": (float, None), "main": bool}
+    ],
+    "variants": {str: {"items": int, "folder": str}},
+}  # fmt: skip
 
 
 def make(spec: str, parameters: Mapping[str, Any] | None = None) -> tuple[str, Probe, bool]:
@@ -43,7 +52,7 @@ def make(spec: str, parameters: Mapping[str, Any] | None = None) -> tuple[str, P
     InputError
         No such probe, or `parameters` that it does not have.
     """
-    path = Path(spec)
+    path = files.place(spec)
     module = registry.load_file(path) if path.suffix == ".py" else registry.load("probes", spec)
     if not callable(made := getattr(module, "probe", None)):
         raise InputError(
@@ -67,11 +76,17 @@ def _value(where: str, key: str, value: Any, types: Mapping[str, Any]) -> Any:
     if key not in types:
         has = unknown("parameter", key, types) if types else f"unknown parameter {key!r}. It has none."
         raise InputError(f"{where}: {has}")
+    kind = types[key]
     try:
-        return PARSERS.get(types[key], str)(value) if isinstance(value, str) else value
-    except (ValueError, KeyError) as error:
-        kind = getattr(types[key], "__name__", types[key])
-        raise InputError(f"{where}: {key}={value!r} is no {kind}. Give one, such as --set {key}=...") from error
+        made = PARSERS.get(kind, str)(value) if isinstance(value, str) else value
+        if kind in PARSERS:
+            files.require(made, kind)
+        if kind is float and not math.isfinite(made):
+            raise ValueError("it is not finite")
+    except (ValueError, KeyError, OverflowError) as error:
+        word = getattr(kind, "__name__", kind)
+        raise InputError(f"{where}: {key}={shown(value)} is no {word}. Give one, such as --set {key}=...") from error
+    return made
 
 
 def has_items(spec: str) -> bool:
@@ -120,7 +135,7 @@ def run_probe(
         ``probe``, ``model``, ``effects``, ``notes``, ``skipped`` (reason -> ids), ``variants`` (name -> items, folder).
     """
     name, probe, own = make(spec, parameters)
-    folder = Path(out) / name
+    folder = files.place(out) / name
     judge_name = str(model) if isinstance(model, str | Path) else models.parse(model).shown_name
     itemset = None if data is None else _under(items_of(data, limit, seed), rubric)
     if itemset is None and not own:
@@ -287,7 +302,7 @@ def _likely(model: Any, folder: Path, options: Mapping[str, Any]) -> Likely | No
 
 def _answered(path: Path, who: str, keys: Sequence[str], ask: Callable[[Sequence[str]], list[Any]]) -> list[Any]:
     """What a model said to each key: what is kept of it in a file, else asked, all at once, and kept."""
-    every = _json(path) if path.exists() else {}
+    every = files.read_json(path, RunFolderError, AGAIN, {str: {str: object}}) if path.exists() else {}
     known = every.setdefault(who, {})
     if missing := [key for key in dict.fromkeys(keys) if key not in known]:
         known |= zip(missing, ask(missing), strict=True)
@@ -306,27 +321,6 @@ def _who(model: Any, options: Mapping[str, Any]) -> str:
 
 def _opened(model: Any, options: Mapping[str, Any]) -> Any:
     return models.open_backend(_spec(model, options))
-
-
-def _json(path: Path) -> Json:
-    """A JSON object of a file, without NaN.
-
-    Raises
-    ------
-    RunFolderError
-        It cannot be read, or is none.
-    """
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"it holds {constant}")
-
-    try:
-        made = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} cannot be read: {error}. {AGAIN}") from error
-    if not isinstance(made, dict):
-        raise RunFolderError(f"{path} holds no object. {AGAIN}")
-    return made
 
 
 def _contexts(tokenizer: Any, prompts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -362,21 +356,15 @@ def results(folder: str | Path) -> list[Json]:
         raise RunFolderError(
             f"{folder} holds no probe's result. Make some with: logitjudge probe NAME --out {folder} ..."
         )
-    return [_checked(path, _json(path)) for path in paths]
+    return [_checked(path) for path in paths]
 
 
-def _checked(path: Path, made: Json) -> Json:
+def _checked(path: Path) -> Json:
     """A result of a probe that has all that a card shows of one."""
+    made: Json = files.read_json(path, RunFolderError, AGAIN, {"schema_version?": object})
     if (version := made.get("schema_version", 1)) != SCHEMA_VERSION:
         raise RunFolderError(
             f"{path} is of version {version!r}, not {SCHEMA_VERSION}: another logitjudge wrote it. {AGAIN}"
         )
-    try:
-        parts = [(made, RESULTS), *((one, EFFECTS) for one in made["effects"])]
-        parts += [(one["estimate"], ESTIMATES) for one in made["effects"]]
-        lacking = sorted({name for part, names in parts for name in names - set(part)})
-    except (KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} is no result of a probe: {error}. {AGAIN}") from error
-    if lacking:
-        raise RunFolderError(f"{path} lacks {', '.join(lacking)}. {AGAIN}")
+    files.read_json(path, RunFolderError, AGAIN, FORM)
     return made

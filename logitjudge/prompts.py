@@ -10,24 +10,87 @@ order; printed, they are the level lines), ``verdict``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 from jinja2 import StrictUndefined, TemplateError as JinjaError, TemplateSyntaxError, UndefinedError
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
 
+from logitjudge import files
 from logitjudge.core import Item, Level, Message, Ordering, Prompt, Rubric
-from logitjudge.errors import TemplateError, unknown
+from logitjudge.errors import TemplateError, shown, unknown
 
 FOLDER = Path(__file__).parent / "templates"
 SETTINGS = ("system", "prefill", "level_line", "criterion_line", "close", "marker", "lead")
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+MOST = 100_000  # the largest number with which a template may repeat, pad, count or raise to a power
+_WIDE = re.compile(
+    r"[%:.][^%{}]{0,12}?[0-9]{6}|%[^%a-zA-Z]*\*"
+)  # in a format: a width of six digits, or one from elsewhere
+
+
+class _Sandbox(SandboxedEnvironment):
+    """Templates that reach nothing outside, and make nothing huge of something small.
+
+    A template of nested loops can still take for ever: Jinja has no limit for that.
+    """
+
+    intercepted_binops = frozenset(["*", "**", "%"])
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Check an operator that may make something huge."""
+        if operator == "%":
+            _no_wide(left)
+        elif operator == "**" or not (isinstance(left, int) and isinstance(right, int)):
+            _no_large(left, right)
+            _no_large(_length(left) * _length(right) // 10)
+        return super().call_binop(context, operator, left, right)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **named: Any) -> Any:
+        """Check the arguments of functions and methods, such as ``range`` and ``'x'.ljust``, and formats."""
+        method = getattr(obj, "__wrapped__", obj)  # the sandbox wraps str.format
+        if getattr(method, "__name__", "") in ("format", "format_map"):
+            _no_wide(getattr(method, "__self__", None))
+        _no_large(*args, *named.values())
+        return super().call(context, obj, *args, **named)
+
+
+def _length(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else value if isinstance(value, int) else 1
+
+
+def _no_large(*values: Any) -> None:
+    if any(isinstance(value, int) and abs(value) > MOST for value in values):
+        raise SecurityError(f"a number above {MOST:,}, or more than {10 * MOST:,} characters at once, in a template")
+
+
+def _no_wide(text: Any) -> None:
+    if isinstance(text, str) and _WIDE.search(text):
+        raise SecurityError(f"a format with a width above {MOST:,} or from elsewhere in a template")
+
+
+def _checked(function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
+    """A filter whose arguments are checked first."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        check(*args[:1]) if check is _no_wide else check(*args[1:], *named.values())
+        return function(*args, **named)
+
+    return call
+
+
+_ENVIRONMENT = _Sandbox(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+_FILTERS: Mapping[str, Callable[..., None]] = {"center": _no_large, "indent": _no_large, "format": _no_wide}
+_ENVIRONMENT.filters |= {name: _checked(_ENVIRONMENT.filters[name], check) for name, check in _FILTERS.items()}
+_ENVIRONMENT.globals.pop("lipsum")
 
 
 class MissingField(TemplateError):  # noqa: N818
@@ -114,7 +177,7 @@ def load(spec: str | Path, verdict: str = "direct") -> Template:
         No such template, wrong front matter, or a body that never prints ``levels``.
     """
     shipped = str(spec) in names()
-    path = FOLDER / f"{spec}.j2" if shipped else Path(spec)
+    path = FOLDER / f"{spec}.j2" if shipped else files.place(spec, TemplateError)
     if not shipped and path.suffix != ".j2":
         raise TemplateError(unknown("template", str(spec), names()) + " Or give a .j2 file.")
     try:
@@ -145,16 +208,16 @@ def parse(source: str, name: str = "template", verdict: str = "direct") -> Templ
 
 def _front_matter(text: str, name: str) -> dict[str, Any]:
     try:
-        settings = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
+        settings = files.load_yaml(text) or {}
+    except ValueError as error:
         raise TemplateError(f"template {name!r}: the front matter is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
-        raise TemplateError(f"template {name!r}: the front matter is {settings!r}, not a mapping of settings.")
+        raise TemplateError(f"template {name!r}: the front matter is {shown(settings)}, not a mapping of settings.")
     verdicts = settings.pop("verdicts", None) or {}
     made = _settings(settings, name)
     if not isinstance(verdicts, dict):
         raise TemplateError(
-            f"template {name!r}: setting 'verdicts' is {verdicts!r}, not a mapping of verdict modes to settings."
+            f"template {name!r}: setting 'verdicts' is {shown(verdicts)}, not a mapping of verdict modes to settings."
         )
     made["verdicts"] = {mode: _settings(values or {}, f"{name}, verdicts: {mode}") for mode, values in verdicts.items()}
     return made
@@ -162,12 +225,14 @@ def _front_matter(text: str, name: str) -> dict[str, Any]:
 
 def _settings(values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
-        raise TemplateError(f"template {where!r} is {values!r}, not a mapping of settings.")
+        raise TemplateError(f"template {where!r} is {shown(values)}, not a mapping of settings.")
     for key, value in values.items():
         if key not in SETTINGS:
             raise TemplateError(f"template {where!r}: " + unknown("setting", str(key), [*SETTINGS, "verdicts"]))
         if not isinstance(value, str | None):
-            raise TemplateError(f"template {where!r}: setting {key!r} is {value!r}, not a string. Put it in quotes.")
+            raise TemplateError(
+                f"template {where!r}: setting {key!r} is {shown(value)}, not a string. Put it in quotes."
+            )
     return {key: value or "" for key, value in values.items()}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from logitjudge import files
 from logitjudge.core import Level, Rubric
-from logitjudge.errors import RubricError, unknown
+from logitjudge.errors import RubricError, shown, unknown
 
 FOLDER = Path(__file__).parent / "data" / "rubrics"
 _DESCRIPTION = re.compile(r"score(-?\d+)_description")
@@ -32,7 +31,7 @@ def load(spec: str | Path) -> Rubric:
     """
     if str(spec) in names():
         return _read(FOLDER / f"{spec}.yaml")
-    path = Path(spec)
+    path = files.place(spec, RubricError)
     if path.suffix.lower() in {".yaml", ".yml", ".json"} or path.exists():
         return _read(path)
     raise RubricError(unknown("rubric", str(spec), names()) + " Or give a .yaml or .json file, or 'item'.")
@@ -41,16 +40,16 @@ def load(spec: str | Path) -> Rubric:
 def from_dict(data: Any, name: str = "rubric") -> Rubric:
     """Make a rubric of plain values in either format. Levels are put into score order."""
     if not isinstance(data, Mapping):
-        raise RubricError(f"rubric {name!r} is {data!r}, not a mapping with 'criterion' and 'levels'.")
+        raise RubricError(f"rubric {name!r} is {shown(data)}, not a mapping with 'criterion' and 'levels'.")
     if "criteria" in data or any(_DESCRIPTION.fullmatch(str(key)) for key in data):
         return _prometheus(data, name)
     if stray := set(data) - {"name", "criterion", "levels"}:
         raise RubricError(
-            f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. Known: name, criterion, levels."
+            f"rubric {name!r} has an unknown field {shown(min(map(str, stray)))}. Known: name, criterion, levels."
         )
     levels = data.get("levels")
     if not isinstance(levels, list):
-        raise RubricError(f"rubric {name!r}: field 'levels' is {levels!r}, not a list of {{score, text}}.")
+        raise RubricError(f"rubric {name!r}: field 'levels' is {shown(levels)}, not a list of {{score, text}}.")
     made = [_level(row, name) for row in levels]
     return Rubric(
         str(data.get("name", name)), data.get("criterion", ""), tuple(sorted(made, key=lambda level: level.score))
@@ -59,11 +58,11 @@ def from_dict(data: Any, name: str = "rubric") -> Rubric:
 
 def _level(row: Any, name: str) -> Level:
     if not isinstance(row, Mapping) or not {"score", "text"} <= set(row) or set(row) - {"score", "text", "option"}:
-        raise RubricError(f"rubric {name!r}: level {row!r} is not {{score, text}} or {{score, text, option}}.")
+        raise RubricError(f"rubric {name!r}: level {shown(row)} is not {{score, text}} or {{score, text, option}}.")
     option = row.get("option")
     if option is not None and not isinstance(option, str):  # YAML reads no as False, 01 as 1, 1:30 as 90
         raise RubricError(
-            f"rubric {name!r}: the option of score {row['score']} is {option!r}, not a string. Put the option in quotes."
+            f"rubric {name!r}: the option of score {shown(row['score'])} is {shown(option)}, not a string. Put the option in quotes."
         )
     return Level(row["score"], row["text"], option or "")
 
@@ -72,42 +71,21 @@ def _prometheus(data: Mapping[str, Any], name: str) -> Rubric:
     found = {key: int(m[1]) for key in data if (m := _DESCRIPTION.fullmatch(str(key)))}
     if stray := set(data) - set(found) - {"name", "criteria"}:
         known = "Known: name, criteria, score1_description, score2_description ..."
-        raise RubricError(f"rubric {name!r} has an unknown field {sorted(map(str, stray))[0]!r}. {known}")
+        raise RubricError(f"rubric {name!r} has an unknown field {shown(min(map(str, stray)))}. {known}")
     levels = tuple(Level(found[key], data[key]) for key in sorted(found, key=lambda key: found[key]))
     return Rubric(str(data.get("name", name)), data.get("criteria", ""), levels)
-
-
-def _distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return a mapping of pairs whose keys differ: JSON and YAML would silently take the last."""
-    made: dict[Any, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            raise ValueError(f"{key!r} is given twice.")
-        made[key] = value
-    return made
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without repeated keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        _distinct((key.value, None) for key, _ in node.value)
-        return super().construct_mapping(node, deep)
 
 
 def _read(path: Path) -> Rubric:
     try:
         text = path.read_text(encoding="utf-8")
-        data = (
-            json.loads(text, object_pairs_hook=_distinct)
-            if path.suffix.lower() == ".json"
-            else yaml.load(text, _Loader)
-        )
+        is_json = path.suffix.lower() == ".json"
+        data = json.loads(text, object_pairs_hook=files.distinct) if is_json else files.load_yaml(text)
     except OSError as error:
         raise RubricError(f"rubric file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RubricError(f"rubric file {path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
-    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError) as error:
         raise RubricError(f"rubric file {path} is not valid {path.suffix[1:].upper()}: {error}") from error
     try:
         return from_dict(data, path.stem)

@@ -6,7 +6,6 @@ candidate and order. What is read is the distribution of each criterion's points
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
 
-from logitjudge import pairs, store
+from logitjudge import files, pairs, store
 from logitjudge.core import FloatArray, Item, ItemSet, Level, Rubric
-from logitjudge.errors import InputError, RubricError, RunFolderError, unknown
+from logitjudge.errors import InputError, RubricError, RunFolderError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.study import items_of
 
@@ -30,6 +28,7 @@ MANIFEST = "scored.json"
 KEYS = ("name", "points", "text")
 ORDERS = ((1, 2), (2, 1))  # candidates, first shown first
 MOST = 20  # points of one criterion
+FORM = {"criteria": [{"name": str, "points": int, "text": str}], "finished?": bool}  # of the manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +59,7 @@ def criteria_of(path: str | Path) -> tuple[Criterion, ...]:
     RubricError
         The file, or an entry of it, is not of this form.
     """
-    try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RubricError(f"{path} cannot be read as YAML: {error}. Write a list of {{name, points, text}}.") from error
+    value = files.read_yaml(path, RubricError, "Write a list of {name, points, text}.")
     rows = value.get("criteria") if isinstance(value, dict) else value
     if not isinstance(rows, list) or not rows:
         raise RubricError(f"{path} has no list of criteria. Write a list of {{name, points, text}}.")
@@ -77,15 +73,17 @@ def criteria_of(path: str | Path) -> tuple[Criterion, ...]:
 
 def _criterion(row: Any, place: str) -> Criterion:
     if not isinstance(row, dict):
-        raise RubricError(f"{place} is {row!r}, not a mapping of {', '.join(KEYS)}.")
+        raise RubricError(f"{place} is {shown(row)}, not a mapping of {', '.join(KEYS)}.")
     for key in row:
         if key not in KEYS:
             raise RubricError(f"{place}: {unknown('key', str(key), KEYS)}")
     name, points, text = row.get("name"), row.get("points"), row.get("text") or ""
     if not isinstance(name, str) or not name.strip() or not isinstance(text, str):
-        raise RubricError(f"{place}: name {name!r} and text {text!r} must be texts, and the name must not be empty.")
+        raise RubricError(
+            f"{place}: name {shown(name)} and text {shown(text)} must be texts, and the name must not be empty."
+        )
     if isinstance(points, bool) or not isinstance(points, int) or not 1 <= points <= MOST:
-        raise RubricError(f"{place}: points {points!r} is not a whole number from 1 to {MOST}.")
+        raise RubricError(f"{place}: points {shown(points)} is not a whole number from 1 to {MOST}.")
     return Criterion(name.strip(), points, text.strip())
 
 
@@ -231,14 +229,9 @@ def is_scored(folder: str | Path) -> bool:
 def _criteria(folder: str | Path, *, finished: bool = False) -> tuple[Criterion, ...]:
     """Criteria of a folder of pairs with points; with `finished`, of a whole one."""
     path = Path(folder) / MANIFEST
-    try:
-        made = json.loads(path.read_text(encoding="utf-8"))
-        asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in made["criteria"])
-        whole = made.get("finished", True)  # folders of before were written only when they were whole
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(
-            f"{path} cannot be read: {type(error).__name__}: {error}. Make it with 'pairwise --points'."
-        ) from error
+    made = files.read_json(path, RunFolderError, "Make it with 'pairwise --points'.", FORM)
+    asked = tuple(Criterion(row["name"], row["points"], row["text"]) for row in made["criteria"])
+    whole = made.get("finished", True)  # folders of before were written only when they were whole
     if finished and not whole:
         raise RunFolderError(f"{folder} is not finished. Run the same command again: it goes on where it stopped.")
     return asked

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logitjudge import parts, store
-from logitjudge.errors import InputError, RunFolderError
+from logitjudge.errors import InputError, RunFolderError, shown
 
 SAME = ("identity", "batches", "budget", "readings", "refused")  # of all shards of a run
 SHOWN = 5
@@ -45,9 +45,9 @@ def parse(text: str) -> Part:
     >>> parse("2/8")
     Part(index=2, count=8)
     """
-    found = re.fullmatch(r"(\d+)/(\d+)", str(text).strip())
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", str(text).strip())
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise InputError(f"shard {text!r} is not one of n, such as 1/8 to 8/8.")
+        raise InputError(f"shard {shown(text)} is not one of n, such as 1/8 to 8/8.")
     return Part(int(found[1]), int(found[2]))
 
 

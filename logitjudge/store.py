@@ -20,7 +20,7 @@ from typing import Any, Literal
 import filelock
 import numpy as np
 
-from logitjudge import parts, rubrics
+from logitjudge import files, parts, rubrics
 from logitjudge.core import Item, Ordering
 from logitjudge.errors import AllRefused, Damaged, NoLogProbabilities, NotExact, RunFolderError, RunIncomplete
 from logitjudge.parts import writing
@@ -34,17 +34,25 @@ LOCK = ".lock"
 AGAIN = (
     "The same command makes an unfinished run's list again; restore a finished one's from a copy, or use --overwrite"
 )
-NEEDED = (
-    "kind",
-    "finished",
-    "scores",
-    "orderings",
-    "sessions",
-    "identity",
-    "verdict",
-    "readings",
-    "batches",
-)  # of run.json
+SESSION = {
+    "started?": str, "logitjudge?": str, "device?": (str, None), "tokens_per_second?": (float, None), "aliases_seen?": (bool, None),
+    "versions?": {str: (str, None)}, "path?": (str, None),
+}  # fmt: skip
+FORM = {  # of run.json; other names are allowed
+    "kind": str, "started": str, "finished": (str, None), "verdict": str, "event": str, "scores": [int],
+    "orderings": [{"shown": [int], "labels": ([int], None), "values": [int]}],
+    "sessions": [SESSION], "readings": int, "batches": [int], "items": int, "refused": int, "tokens?": (int, None),
+    "unique_tokens?": (int, None), "ratings_name?": str, "raters?": str, "rubric?": (dict, None),
+    "identity": {"fingerprint": str, "model?": (str, None), "seed?": int, "template?": str},
+    "configuration": {"model?": (str, None), "data?": (str, None), "limit?": (int, None), "max_batch_tokens?": (int, None)},
+    "template": {"name": str, "source": str},
+    "model": {"kind": str, "name": str, "path": (str, None)},
+    "traces?": ({"samples": int, "sources": ([[int]], None)}, None),
+}  # fmt: skip
+ITEM = {
+    "id": str, "cluster": str, "fields": {str: str}, "rubric": (dict, None), "human": ([float], None),
+    "groups": {str: (str, float, bool, None)},
+}  # fmt: skip
 DAMAGED = "damaged"  # folder of files that a resumed run has set aside
 OURS = {"run.json", "items.jsonl", "refused.jsonl", "readings", "traces", DAMAGED}
 
@@ -174,17 +182,11 @@ def header(folder: Path) -> dict[str, Any] | None:
                 f"{folder} is not a run folder: it holds {sorted(stray)[0]!r}. Give a run's own folder, or a new one."
             )
         return None
-    try:
-        made = json.loads(path.read_text(encoding="utf-8"))
-        version = made["schema_version"]
-        for key in NEEDED if version == SCHEMA_VERSION else ():
-            made[key]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(
-            f"{path} cannot be read as a run: {type(error).__name__}: {error}. Restore it, or use --overwrite."
-        ) from error
-    if version != SCHEMA_VERSION:
+    advice = "It is not the run.json of a run. Restore it, or use --overwrite."
+    made: dict[str, Any] = files.read_json(path, RunFolderError, advice, {"schema_version": object})
+    if (version := made["schema_version"]) != SCHEMA_VERSION:
         raise RunFolderError(_other_version(path, version, made))
+    files.read_json(path, RunFolderError, advice, FORM)
     if not parts.whole(folder).exists():
         made["finished"] = None  # its readings were moved away, to be read anew
     return dict(made)
@@ -211,8 +213,8 @@ def _other_version(path: Path, version: object, made: Mapping[str, Any]) -> str:
     )
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    """JSON objects, one a line.
+def lines(path: Path, form: Any) -> list[dict[str, Any]]:
+    """JSON objects of a form (`logitjudge.files.require`), one a line.
 
     Raises
     ------
@@ -220,9 +222,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
         They cannot be read.
     """
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        rows = [files.load_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        files.require(rows, [form])
     except (OSError, ValueError) as error:
-        raise Damaged(f"{path} cannot be read: {error}. {AGAIN}.", str(error)) from error
+        raise Damaged(f"{path} cannot be read: {str(error).rstrip('.')}. {AGAIN}.", str(error)) from error
+    return rows
 
 
 def _item(row: Mapping[str, Any]) -> Item:
@@ -233,12 +237,12 @@ def _item(row: Mapping[str, Any]) -> Item:
 
 def read_items(folder: Path) -> list[Item]:
     """All items of a run, the refused ones too."""
-    return [_item(row) for row in lines(folder / "items.jsonl")]
+    return [_item(row) for row in lines(folder / "items.jsonl", ITEM)]
 
 
 def refusals(folder: Path) -> list[dict[str, Any]]:
     """Items that could not be judged, each with the reason."""
-    return lines(folder / "refused.jsonl")
+    return lines(folder / "refused.jsonl", {"id": str, "reason": str})
 
 
 def load_run(
@@ -273,7 +277,7 @@ def load_run(
         Some readings are upper bounds: with `min_mass`; or aliases outside a server's most probable tokens were not
         seen: with ``aliases="sum"``.
     """
-    folder = Path(folder)
+    folder = files.place(folder)
     head = header(folder)
     if head is None:
         raise RunFolderError(f"there is no run in {folder}. Make one with: logitjudge run --out {folder} ...")

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from logitjudge import models, parts, planning, store
-from logitjudge.errors import AllRefused, InputError, unknown
+from logitjudge import files, models, parts, planning, store
+from logitjudge.errors import AllRefused, InputError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.progress import Progress, Report
 from logitjudge.study import study
@@ -89,10 +86,7 @@ def planned(path: str | Path) -> list[Planned]:
     InputError
         The file, or an entry of it, is not of this form; the message says where.
     """
-    try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path} cannot be read as YAML: {error}. Write lists 'models' and 'data'.") from error
+    value = files.read_yaml(path, InputError, "Write lists 'models' and 'data'.")
     if not isinstance(value, dict):
         raise InputError(f"{path} is no mapping. Write lists 'models' and 'data'.")
     for key in value:
@@ -113,7 +107,7 @@ Entry = tuple[str, Json]
 
 def _entries(value: Any, axis: str, path: str) -> list[Entry]:
     if not isinstance(value, list) or not value:
-        raise InputError(f"{path}: {axis!r} is {value!r}, not a list with at least one entry.")
+        raise InputError(f"{path}: {axis!r} is {shown(value)}, not a list with at least one entry.")
     made = [_entry(one, AXES[axis], f"{path}, {axis} {n}") for n, one in enumerate(value, start=1)]
     names = [name for name, _ in made]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -127,7 +121,7 @@ def _entry(value: Any, key: str, where: str) -> Entry:
     name = given.pop("name", None)
     settings = _settings(given, where)
     if not isinstance(settings.get(key), str) or not settings[key]:
-        raise InputError(f"{where}: {key!r} is {settings.get(key)!r}. Give a text.")
+        raise InputError(f"{where}: {key!r} is {shown(settings.get(key))}. Give a text.")
     made = str(name) if name is not None else re.split(r"[/\\]", re.sub(r"[/\\]+$", "", settings[key]))[-1]
     slug = re.sub(r"[^\w.,=-]+", "-", made).strip("-.")
     if not slug:
@@ -138,7 +132,7 @@ def _entry(value: Any, key: str, where: str) -> Entry:
 def _settings(given: Any, where: str) -> Json:
     """Arguments of `judge`, checked by name and by type."""
     if not isinstance(given, dict):
-        raise InputError(f"{where} is {given!r}, not a mapping.")
+        raise InputError(f"{where} is {shown(given)}, not a mapping.")
     known = {n: p for n, p in inspect.signature(judge).parameters.items() if n not in NOT_HERE}
     for name, value in given.items():
         if name not in known:
@@ -147,9 +141,9 @@ def _settings(given: Any, where: str) -> Json:
         wanted = (float, int) if isinstance(default, float) else type(default)
         plain = default is None or default is inspect.Parameter.empty
         if not plain and (not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool))):
-            raise InputError(f"{where}: {name!r} is {value!r}. Give one like {default!r}.")
+            raise InputError(f"{where}: {name!r} is {shown(value)}. Give one like {default!r}.")
         if name in ("limit", "max_batch_tokens") and not (value is None or type(value) is int):
-            raise InputError(f"{where}: {name!r} is {value!r}. Give a whole number.")
+            raise InputError(f"{where}: {name!r} is {shown(value)}. Give a whole number.")
     return given
 
 
@@ -158,7 +152,7 @@ def _excluded(value: Any, axes: Mapping[str, Sequence[Entry]], path: str) -> lis
     for n, rule in enumerate(value if isinstance(value, list) else [value], start=1):
         where = f"{path}, exclude {n}"
         if not isinstance(rule, dict) or not rule:
-            raise InputError(f"{where} is {rule!r}. Write a mapping such as {{models: NAME, data: NAME}}.")
+            raise InputError(f"{where} is {shown(rule)}. Write a mapping such as {{models: NAME, data: NAME}}.")
         found = {}
         for axis, names in rule.items():
             if axis not in axes:
@@ -234,22 +228,18 @@ def _judged(run: Planned, folder: Path, report: Report) -> str:
 
 def _failed(folder: Path) -> dict[str, str]:
     path = folder / FAILED
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Remove it: it only says why runs failed.") from error
+    if not path.exists():
+        return {}
+    made: dict[str, str] = files.read_json(path, InputError, "Remove it: it only says why runs failed.", {str: str})
+    return made
 
 
 def status(out: str | Path) -> list[State]:
     """How far each run of a sweep is, by its folder; at any time, also while it goes on."""
     folder = Path(out)
     path = folder / MANIFEST
-    try:
-        names = [str(run["name"]) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"there is no sweep in {folder} ({error}). Make one with: logitjudge sweep FILE --out {folder}"
-        ) from error
+    advice = f"There is no sweep in {folder}, or it is damaged. Make one with: logitjudge sweep FILE --out {folder}"
+    names = [run["name"] for run in files.read_json(path, InputError, advice, {"runs": [{"name": str}]})["runs"]]
     failed = _failed(folder)
     return [_state(folder / name, failed.get(name, "")) for name in names]
 

@@ -11,7 +11,7 @@ import logitjudge
 ROOT = Path(logitjudge.__file__).parent
 HOUSE = (
     {"core", "errors", "registry", "progress", "markup"},
-    {"orderings", "rubrics", "tokens", "trie", "packing", "picks", "pairs", "run", "measures"},
+    {"files", "orderings", "rubrics", "tokens", "trie", "packing", "picks", "pairs", "run", "measures"},
     {
         "backends",
         "models",

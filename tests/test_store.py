@@ -485,7 +485,7 @@ def test_another_schema_version_is_refused(out):
 def test_a_run_json_that_is_none_is_named(out, content):
     judge(out)
     (out / "run.json").write_text(content)
-    with pytest.raises(RunFolderError, match="run.json cannot be read as a run"):
+    with pytest.raises(RunFolderError, match="run.json cannot be read"):
         store.load_run(out)
 
 

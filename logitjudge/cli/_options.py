@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from logitjudge.errors import InputError
+from logitjudge import files
+from logitjudge.errors import InputError, shown
 
 MODEL = "A Hugging Face id, a local folder, a .gguf file, 'embedded', or 'planted:SPEC'."
 RUBRIC = "'item' (each item's own), a shipped rubric, or a .yaml/.json file for all items."
@@ -111,9 +111,11 @@ def json_object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        value = json.loads(text)
+        value = files.load_json(text)
     except ValueError as error:
-        raise InputError(f"--model-kwargs {text!r} is not JSON: {error}.") from error
+        raise InputError(f"--model-kwargs {shown(text)} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise InputError(f'--model-kwargs {text!r} is not a JSON object, such as {{"attn_implementation": "eager"}}.')
+        raise InputError(
+            f'--model-kwargs {shown(text)} is not a JSON object, such as {{"attn_implementation": "eager"}}.'
+        )
     return value

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logitjudge import files
 from logitjudge.core import RESERVED, ItemSet
 from logitjudge.datasets._items import itemset
-from logitjudge.datasets._read import PROMETHEUS_HINT, Row, json_lines, read_bytes, read_text, require_distinct, shown
-from logitjudge.errors import ItemError, unknown
+from logitjudge.datasets._read import PROMETHEUS_HINT, Row, json_lines, read_bytes, read_text, require_distinct
+from logitjudge.errors import ItemError, shown, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ _INDEX = re.compile(r"|__index_level_\d+__")  # how pandas names an index withou
 
 def read(spec: str) -> ItemSet:
     """Items of a ``.jsonl``, ``.csv`` or ``.parquet`` file."""
-    path = Path(spec).expanduser()
+    path = files.place(spec, ItemError)
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
         return itemset(json_lines(read_text(path), path), str(path))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logitjudge.errors import ItemError
+from logitjudge.errors import ItemError, shown
 
 PROMETHEUS_HINT = "This looks like a Prometheus file: read it with mt_bench:PATH or vicuna_bench:PATH."
 
@@ -112,9 +112,3 @@ def decoded(row: Row, field: str, opening: str) -> Any:
 def fail(row: Row, field: str, value: Any, what: str) -> ItemError:
     """Error about one value: place, field, value, and what is wrong with it."""
     return ItemError(f"{row.place}, field {field!r}: {shown(value)} {what}")
-
-
-def shown(value: Any) -> str:
-    """`value` for a message: its repr, cut to a readable length."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from logitjudge import registry
+from logitjudge import files, registry
 from logitjudge.core import ItemSet
-from logitjudge.errors import InputError, unknown
+from logitjudge.errors import InputError, ItemError, unknown
 
 _NAMED = re.compile(r"([A-Za-z][\w-]+):(.*)", re.DOTALL)  # one letter is a drive: C:\x.jsonl
 _USER = re.compile(r"(.+?\.py)(?::(.*))?", re.DOTALL)
@@ -19,6 +19,7 @@ _POSITIONAL = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def resolve(spec: str) -> Callable[[], ItemSet] | None:
     """Return the call that `spec` stands for, or None where it is a file in one of our own formats."""
+    files.place(spec, ItemError)
     names = registry.names("datasets")
     named = _NAMED.fullmatch(spec)
     name = named[1] if named else spec
@@ -59,7 +60,7 @@ def _shipped(name: str, rest: str) -> Callable[[], ItemSet]:
         return lambda: _checked(load(**options), f"dataset {name!r}")
     if not path:
         raise InputError(f"dataset {name!r} needs its file. Write {name}:PATH.")
-    return lambda: _checked(load(Path(path).expanduser(), **options), f"dataset {name!r}")
+    return lambda: _checked(load(files.place(path, ItemError), **options), f"dataset {name!r}")
 
 
 def _user(path: Path, arg: str | None) -> Callable[[], ItemSet]:

@@ -10,7 +10,6 @@ behind its instruction, in nats a token, stands beside the preference, and the p
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from logitjudge import store
+from logitjudge import files, store
 from logitjudge.core import FloatArray, IntArray, Item
 from logitjudge.errors import InputError, NotObserved
 from logitjudge.measures import intervals
@@ -252,7 +251,13 @@ def _read(folder: str, family: str) -> tuple[Run, str]:
     place = _place(folder)
     told = place.parent / "probe.json"
     if not family and told.exists():
-        family = json.loads(told.read_text(encoding="utf-8")).get("parameters", {}).get("family", "")
+        known = files.read_json(
+            told,
+            InputError,
+            "Name the family of the second judge: second_family=NAME.",
+            {"parameters?": {"family?": str}},
+        )
+        family = known.get("parameters", {}).get("family", "")
     return store.load_run(place), family
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -101,6 +102,9 @@ def _placed(model: Any, spec: ModelSpec) -> Any:
 
 
 def _adapted(model: Any, adapter: str) -> Any:
+    folder = Path(adapter)
+    if any(folder.glob("*.bin")) and not any(folder.glob("*.safetensors")):  # pickles may run code
+        raise ModelError(f"adapter {adapter} has no safetensors weights. Save it again with PEFT, which writes them.")
     try:
         model.load_adapter(adapter)
     except ImportError as error:
