@@ -292,7 +292,7 @@ def test_the_preference_at_equal_likelihood_is_that_of_least_squares(tmp_path):
     made = probing.run_probe(folder, "self_preference", given, out=tmp_path / "card", parameters={"family": "ours"})
     found = {one["name"]: one["estimate"] for one in made["effects"]}
     run = lj.load_run(tmp_path / "card" / "self_preference" / "pairs")
-    known = json.loads((tmp_path / "card" / "self_preference" / "likelihoods.json").read_text())
+    (known,) = json.loads((tmp_path / "card" / "self_preference" / "likelihoods.json").read_text()).values()
     nats = np.array(
         [[known[json.dumps([i.fields["instruction"], i.fields[f"response_{k}"]])] for k in (1, 2)] for i in run.items]
     )
