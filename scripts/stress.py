@@ -1,7 +1,8 @@
-"""Load and kills: how fast, how large, and whether anything is lost.
+"""Load, kills, a sweep: how fast, how large, and whether anything is lost.
 
 python scripts/stress.py load --items 100000      # planted judge: readings/s, memory, folder size, time of show
 python scripts/stress.py kills --count 200        # SIGKILL at random instants: 0 lost, 0 double, 0 unreadable
+python scripts/stress.py sweep --model M --model N --data demo --data F.jsonl --count 5    # a sweep, killed and undisturbed: the same bytes
 """
 
 from __future__ import annotations
@@ -103,6 +104,38 @@ def kills(folder: Path, count: int, seed: int) -> None:
         raise SystemExit(1)
 
 
+def sweep(folder: Path, models: list[str], data: list[str], limit: int, count: int, seed: int) -> None:
+    """Kill a sweep at random instants; each of its runs must end with the bytes of an undisturbed one."""
+    file = folder / "sweep.json"  # YAML, too
+    named = [{"name": f"{n}-{Path(model).name}", "model": model} for n, model in enumerate(models, 1)]
+    defaults = {"rubric": "helpfulness", "limit": limit, "orderings": "cyclic"}
+    file.write_text(json.dumps({"models": named, "data": data, "defaults": defaults}))
+    command = [*COMMAND, "sweep", str(file), "--out"]
+    seconds, _ = timed([*command, str(folder / "whole")])
+    print(f"undisturbed: {len(models)} judges x {len(data)} data sets in {seconds:.0f} s", flush=True)
+    rng, done = random.Random(seed), 0
+    for n in range(count):
+        process = subprocess.Popen(
+            [*command, str(folder / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds * rng.uniform(0.1, 0.4))
+        process.kill()
+        done += process.wait() == -signal.SIGKILL
+        parquet = len(list((folder / "killed").glob("*/readings/*.parquet")))
+        print(f"kill {n + 1}: {parquet} files of readings are there", flush=True)
+    timed([*command, str(folder / "killed")])
+    runs = sorted(path.parent.parent.name for path in (folder / "whole").glob("*/readings/all.parquet"))
+    same = [
+        name
+        for name in runs
+        if len({(folder / part / name / "readings" / "all.parquet").read_bytes() for part in ("whole", "killed")}) == 1
+    ]
+    report = (folder / "killed" / "report.html").stat().st_size
+    print(f"{done} kills: {len(same)} of {len(runs)} runs have the same bytes; report.html has {report / MIB:.1f} MiB")
+    if (len(same), done, len(runs)) != (len(runs), count, len(models) * len(data)):
+        raise SystemExit(1)
+
+
 def check(out: Path, counts: dict[str, int]) -> None:
     """What a kill left must be readable, with nothing twice and nothing damaged."""
     counts["set aside"] += (out / "damaged").exists()
@@ -119,19 +152,24 @@ def check(out: Path, counts: dict[str, int]) -> None:
 
 
 def main() -> None:
-    """Run one of the two."""
+    """Run one of the three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["load", "kills"])
+    parser.add_argument("what", choices=["load", "kills", "sweep"])
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--data", action="append", default=[])
+    parser.add_argument("--limit", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         if given.what == "load":
             load(Path(folder), given.items, given.report)
-        else:
+        elif given.what == "kills":
             kills(Path(folder), given.count, given.seed)
+        else:
+            sweep(Path(folder), given.model, given.data, given.limit, given.count, given.seed)
 
 
 if __name__ == "__main__":
