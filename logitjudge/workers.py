@@ -196,7 +196,8 @@ def local(spec: models.ModelSpec, wanted: str) -> list[Worker]:
     if count == 1:
         return [Here()]
     shares = list(_shares(memory, count))
-    return same(("local", count), lambda: [Process(f"worker {n + 1} of {count}", one) for n, one in enumerate(shares)])
+    key = ("local", *(tuple(share.items()) for share in shares))
+    return same(key, lambda: [Process(f"worker {n + 1} of {count}", one) for n, one in enumerate(shares)])
 
 
 _kept: dict[tuple[Any, ...], list[Worker]] | None = None
@@ -204,7 +205,7 @@ _kept: dict[tuple[Any, ...], list[Worker]] | None = None
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """Within it workers, and in each the judge that it opened last, stay for the next run."""
+    """Within it the workers of the last run, and in each the judge that it opened last, stay for the next run."""
     global _kept
     if _kept is not None:
         yield
@@ -214,18 +215,24 @@ def kept() -> Iterator[None]:
         with models.kept():
             yield
     finally:
-        for worker in [one for crew in _kept.values() for one in crew]:
-            worker.close()
+        _let_go(_kept)
         _kept = None
 
 
 def same(key: tuple[Any, ...], make: Callable[[], list[Worker]]) -> list[Worker]:
-    """Workers that are kept, else new ones."""
+    """Workers that are kept, else new ones, for which others make room."""
     if _kept is None:
         return make()
     if key not in _kept:
+        _let_go(_kept)
         _kept[key] = make()
     return _kept[key]
+
+
+def _let_go(crews: dict[tuple[Any, ...], list[Worker]]) -> None:
+    for worker in [one for crew in crews.values() for one in crew]:
+        worker.close()
+    crews.clear()
 
 
 def check_workers(spec: models.ModelSpec, wanted: str) -> None:
