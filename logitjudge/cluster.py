@@ -17,7 +17,7 @@ from typing import Any
 
 from logitjudge import models
 from logitjudge.errors import InputError
-from logitjudge.reading import Reader, Task
+from logitjudge.reader import Reader, Task
 from logitjudge.workers import Head, Worker, check_workers, same, translated
 
 SECONDS = 10  # to answer at all

@@ -21,7 +21,7 @@ from logitjudge.backends import Query
 from logitjudge.core import Item, ItemSet, Level, Message, Ordering, Prompt, Readings, Rubric
 from logitjudge.errors import AllRefused, InputError, ModelError, RunFolderError, RunIncomplete, unknown
 from logitjudge.progress import Progress, Report
-from logitjudge.reading import Task
+from logitjudge.reader import Task
 from logitjudge.run import Run
 from logitjudge.study import Study, study, tokens_of
 from logitjudge.workers import Worker, local

@@ -19,7 +19,7 @@ from logitjudge.backends import OutOfMemory
 from logitjudge.core import Item, Readings
 from logitjudge.errors import ModelError
 from logitjudge.progress import Progress, Report, duration
-from logitjudge.reading import Read, Task
+from logitjudge.reader import Read, Task
 from logitjudge.texts import Cell
 from logitjudge.verdicts import Writing
 from logitjudge.workers import Call, Crew, Job, Worker

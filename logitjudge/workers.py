@@ -1,6 +1,6 @@
 """Who reads a run's batches: this process, or several processes of this machine, each with GPUs of its own.
 
-A worker opens the judge and answers each call of a `logitjudge.reading.Reader`'s method with a future. A worker that dies is
+A worker opens the judge and answers each call of a `logitjudge.reader.Reader`'s method with a future. A worker that dies is
 opened anew, and its call is given to the next that is free. Nothing but what a call returned is ever stored, and that once.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from logitjudge import models
 from logitjudge.errors import InputError, ModelError
-from logitjudge.reading import Reader, Task
+from logitjudge.reader import Reader, Task
 
 MOST_DEATHS = 3  # of one call, or of one worker's opening
 Head = Mapping[str, Any] | None
@@ -332,7 +332,8 @@ class Crew:
                 busy[worker.call(*asked.call)] = (worker, asked)
             if table.empty and not any(asked for _, asked in busy.values()):
                 break
-            for future in wait(busy, return_when=FIRST_COMPLETED).done:
+            done = wait(busy, return_when=FIRST_COMPLETED).done
+            for future in [one for one in busy if one in done]:
                 worker, asked = busy.pop(future)
                 if isinstance(error := future.exception(), Died):
                     self._bury(worker, asked, opening, table)

@@ -39,11 +39,12 @@ def write_pairs(given: argparse.Namespace, path: Path) -> None:
     chosen = dict(sorted(tasks.items(), key=lambda task: len(task[0]))[: given.pairs])
     rows = []
     for family, model in ((given.family, given.model), (given.other_family, given.other)):
-        for (text, cluster), response in zip(chosen.items(), responses(model, list(chosen)), strict=True):
+        written = zip(chosen.items(), responses(model, list(chosen)), strict=True)
+        for n, ((text, cluster), response) in enumerate(written, 1):
             if response:
                 rows.append(
                     {
-                        "id": f"{cluster}-{family}",
+                        "id": f"{cluster}-{n}-{family}",
                         "instruction": text,
                         "response": response,
                         "cluster": cluster,
@@ -66,6 +67,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--family", default="qwen")
     parser.add_argument("--other-family", default="smollm")
+    parser.add_argument("--writer", help="Model that restates responses, by default the judge.")
     parser.add_argument("--limit", type=int, default=12)
     parser.add_argument("--pairs", type=int, default=40)
     given = parser.parse_args()
@@ -77,7 +79,7 @@ def main() -> None:
         write_pairs(given, pairs)
     judge = ("--model", given.model, "--out", card)
     demo = ("--data", "demo", "--limit", str(given.limit), "--orderings", "cyclic")
-    run("probe", *POINTWISE, *judge, *demo)
+    run("probe", *POINTWISE, *judge, *demo, "--writer", given.writer or given.model)
     bench = ("--data", f"mt_bench:{given.mt_bench}", "--limit", "48", "--set", "write=false")
     run("probe", "verbosity", "--model", given.model, "--out", length, *bench)
     run("probe", "agreeableness", *judge, "--orderings", "identity")

@@ -30,7 +30,7 @@ HOUSE = (
         "batches",
         "mending",
         "running",
-        "reading",
+        "reader",
         "workers",
         "pairing",
         "scored",

@@ -222,7 +222,8 @@ def test_every_option_reaches_judge(call, monkeypatch, items, tmp_path):
         "model": "m/x", "data": "d", "out": "o", "orderings": "full", "rubric": "r", "backend": "hf", "template": "t", "verdict": "v",
         "dtype": "float32", "device": "cpu", "revision": "main", "limit": 3, "seed": 4, "max_batch_tokens": 5, "chat_template": "c",
         "adapter": "a", "max_new_tokens": 6, "unended": "close", "base_url": "u", "served_model": "s", "timeout": 7.0,
-        "concurrency": 8, "trace": "shared", "samples": 2, "temperature": 0.5, "shard": "1/2",
+        "concurrency": 8, "trace": "shared", "samples": 2, "temperature": 0.5, "shard": "1/2", "engine": "ray",
+        "workers": "auto", "ray_address": "h:1",
     }  # fmt: skip
     args = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     done = call("run", *args, "--model-kwargs", '{"a": [1]}', "--trust-remote-code", "--overwrite", "--verbose")

@@ -155,7 +155,7 @@ def judged(tmp_path):
 def test_a_probe_json_of_another_form(tmp_path, text):
     (tmp_path / "style").mkdir()
     (tmp_path / "style" / "probe.json").write_text(text)
-    with pytest.raises(InputError, match=r"probe\.json cannot be read.*Run the probe again"):
+    with pytest.raises(InputError, match=r"probe\.json cannot be read.*run the probe again"):
         probing.results(tmp_path)
 
 
