@@ -26,6 +26,9 @@ RESULT = "probe.json"
 SCHEMA_VERSION = 1
 MOST = 1024  # tokens that a writer may write for one text
 RUBRIC = "helpfulness"  # of items that have none
+JUDGE = (  # of a run's identity
+    "fingerprint", "revision", "backend", "served_model", "dtype", "model_kwargs", "chat_template", "adapter",
+)  # fmt: skip
 AGAIN = "Remove it, and run the probe again."
 OF_WRITER = ("dtype", "device", "trust_remote_code")  # what opens another model than the judge, too
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -236,6 +239,7 @@ def _result(
         "schema_version": SCHEMA_VERSION,
         "probe": name,
         "model": model,
+        "judge": next((_judge(run) for run in runs.values()), None),
         "parameters": asdict(probe),  # type: ignore[call-overload]
         "effects": [asdict(effect) for effect in found.effects],
         "notes": list(found.notes),
@@ -245,6 +249,12 @@ def _result(
         ),
         "variants": {key: {"items": len(run.items), "folder": _folder(key)} for key, run in runs.items()},
     }
+
+
+def _judge(run: Run) -> Json:
+    """What makes the judge of a run that judge."""
+    identity = run.provenance["identity"]
+    return {name: identity.get(name) for name in JUDGE}
 
 
 def _skipped(parts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

@@ -377,3 +377,14 @@ def test_a_probe_is_one_file(tmp_path, monkeypatch, capsys):
     made = json.loads(capsys.readouterr().out.split("next: logitjudge card")[-1].split("\n", 1)[1])
     assert [one["probe"] for one in made["probes"]] == ["shouting"]
     assert made["probes"][0]["effects"][0]["estimate"]["value"] == 0
+
+
+def test_a_card_is_of_one_judge_also_where_names_are_the_same(tmp_path):
+    for name in ("position", "formatting"):
+        lj.run_probe("planted:formatting=0.5", name, "demo", out=tmp_path, limit=6)
+    assert [row["judge"]["backend"] for row in bias_card(tmp_path)["probes"]] == ["planted", "planted"]
+    path = tmp_path / "formatting" / "probe.json"
+    made = json.loads(path.read_text())
+    path.write_text(json.dumps({**made, "judge": {**made["judge"], "adapter": "x"}}))
+    with pytest.raises(InputError, match="formatting and position differ in adapter"):
+        bias_card(tmp_path)

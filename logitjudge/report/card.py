@@ -41,6 +41,7 @@ def bias_card(folder: str | Path) -> Json:
     judges = sorted({row["model"] for row in found})
     if len(judges) > 1:
         raise InputError(f"{folder} holds probes of several judges: {', '.join(judges)}. Use one folder a judge.")
+    _check_one(folder, found)
     tested = [row for row in found if row["effects"]]
     names = {row["probe"] for row in found}
     missing = {name: "not run" for name in registry.names("probes") if name not in names}
@@ -51,6 +52,18 @@ def bias_card(folder: str | Path) -> Json:
         "probes": [{**row, "effects": [{**one, "verdict": verdict(one)} for one in row["effects"]]} for row in tested],
         "not_tested": dict(sorted(missing.items())),
     }
+
+
+def _check_one(folder: str | Path, found: Sequence[Json]) -> None:
+    """Probes of one name must be of one judge; those of an earlier version do not say more than its name."""
+    said = [row for row in found if row.get("judge")]
+    for row in said[1:]:
+        first = said[0]
+        if differing := [name for name, value in row["judge"].items() if first["judge"].get(name, value) != value]:
+            raise InputError(
+                f"{folder} holds probes of several judges: {first['probe']} and {row['probe']} differ in "
+                f"{', '.join(differing)}. Use one folder a judge."
+            )
 
 
 def verdict(effect: Json) -> str:
