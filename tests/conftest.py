@@ -17,6 +17,18 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture
+def one_thread(monkeypatch):
+    """This process and those that it starts compute with one thread: sums of another number of threads are rounded differently."""
+    import torch
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def pytest_sessionfinish(session, exitstatus):
     """In CI everything must run: a skip is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

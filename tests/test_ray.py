@@ -22,7 +22,7 @@ JUDGE = "planted:position=0.8,0,0,0,0.3;quality_sd=1;order_noise=0.5"
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster(one_thread, monkeypatch):
     import ray
     from ray.cluster_utils import Cluster
 

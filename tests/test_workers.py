@@ -30,7 +30,7 @@ def whole(folder):
     return (folder / "readings" / "all.parquet").read_bytes()
 
 
-def test_two_processes_read_what_one_reads_also_when_one_is_killed(tiny, tmp_path):
+def test_two_processes_read_what_one_reads_also_when_one_is_killed(one_thread, tiny, tmp_path):
     alone = lj.judge(tiny, "demo", out=tmp_path / "alone", **OPTIONS)
     assert len(alone.provenance["batches"]) >= 6
     killed = []
@@ -49,7 +49,7 @@ def test_two_processes_read_what_one_reads_also_when_one_is_killed(tiny, tmp_pat
     assert not multiprocessing.active_children()
 
 
-def test_texts_are_written_by_workers_too(tiny, tmp_path):
+def test_texts_are_written_by_workers_too(one_thread, tiny, tmp_path):
     given = {**OPTIONS, "limit": 2, "verdict": "sampled", "temperature": 1.0, "max_new_tokens": 4}
     for n in (1, 2):
         lj.judge(tiny, "demo", out=tmp_path / str(n), workers=n, **given)
