@@ -1043,6 +1043,18 @@ def test_what_was_there_before_does_not_count_as_speed(capsys):
     assert shown[2] == "read 4 items in 3 min 20 s; 6 items had been read before"
 
 
+def test_each_run_of_a_sweep_or_a_probe_has_a_clock_of_its_own(capsys):
+    shown = reports([(0, 0, 0), (90, 5, 5), (100, 10, 10), (200, 0, 0), (270, 7, 7), (300, 10, 10), (400, 10, 0)], capsys)
+    assert shown[2] == "read 10 items in 1 min 40 s"
+    assert shown[3:] == [
+        "reading 10 items, 50 prompts",
+        "7 of 10 items, 35 of 50 prompts, 0.1 items/s, 0.5 prompts/s, 30 s left",
+        "read 10 items in 1 min 40 s",
+        "reading 10 items, 50 prompts",
+        "read 0 items in 0.0 s; 10 items had been read before",
+    ]
+
+
 def test_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

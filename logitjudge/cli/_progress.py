@@ -19,17 +19,24 @@ EVERY = 60.0  # seconds between two lines
 
 
 class Clock:
-    """Speed of this session's own reading; what was there before does not count."""
+    """Speed of one run's own reading; what was there before does not count, and another run begins anew."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._start: float | None = None
+        self._before: Progress | None = None
+
+    def begins(self, progress: Progress) -> bool:
+        """Whether a run's reading begins with this report: the one before was the last of a run, or one that had read more."""
+        before, self._before = self._before, progress
+        if before is not None and before.items < before.items_total and before.read <= progress.read:
+            return False
+        self._start = self._clock()
+        return True
 
     def seconds(self) -> float:
         """Since the reading began, by this clock."""
-        now = self._clock()
-        self._start = now if self._start is None else self._start
-        return now - self._start
+        return 0.0 if self._start is None else self._clock() - self._start
 
     def speed(self, progress: Progress) -> tuple[float, float, float | None]:
         """Items a second, prompts a second, and the seconds that are left (None while nobody knows)."""
@@ -54,15 +61,16 @@ class Lines:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = Clock(clock)
-        self._next: float | None = None
+        self._next = EVERY
 
     def __call__(self, progress: Progress) -> None:
         """Take a report."""
         if not progress.items_total:
             return self._say(progress.message)
-        seconds, speed = self._clock.seconds(), self._clock.speed(progress)
         items, prompts = plural(progress.items_total, "item"), plural(progress.prompts_total, "prompt")
-        if self._next is None:
+        begins = self._clock.begins(progress)
+        seconds, speed = self._clock.seconds(), self._clock.speed(progress)
+        if begins:
             self._next = EVERY
             self._say(f"reading {items}, {prompts}")
         if progress.items == progress.items_total:
@@ -94,7 +102,9 @@ class Bar:
             if progress.message:
                 self._bar.console.print(progress.message)
             return
-        if self._task is None:
+        if self._clock.begins(progress):
+            if self._task is not None:
+                self._bar.remove_task(self._task)
             self._task = self._bar.add_task("reading", total=progress.items_total, rates="")
         self._bar.update(self._task, completed=progress.items, rates=rates(self._clock.speed(progress)))
 
