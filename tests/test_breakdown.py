@@ -89,12 +89,25 @@ def test_weighted_measures_are_those_of_the_resampled_data(count, seed):
             assert weighted.pairs(x, y, weight, 0.5)[n] == pytest.approx(np.mean(right))
 
 
-def test_blocks_of_pairs_change_nothing(monkeypatch):
-    rng = np.random.default_rng(1)
-    x, y, weight = rng.normal(size=30), rng.integers(0, 5, 30).astype(float), rng.integers(0, 3, (4, 30)).astype(float)
-    whole = weighted.kendall(x, y, weight), weighted.pairs(x, y, weight, 0.2)
-    monkeypatch.setattr(weighted, "BLOCK", 70)
-    np.testing.assert_allclose((weighted.kendall(x, y, weight), weighted.pairs(x, y, weight, 0.2)), whole)
+@pytest.mark.parametrize("digits", [0, 1, 6])
+@pytest.mark.parametrize("levels", [2, 5, 300])
+def test_sums_over_pairs_are_those_of_every_pair(digits, levels):
+    rng = np.random.default_rng(levels)
+    x, y = np.round(rng.normal(size=300), digits), rng.integers(0, levels, 300) / 2
+    weight = rng.multinomial(300, np.full(300, 1 / 300), size=3).astype(float)
+    ours, theirs = x[:, None] - x, np.sign(y[:, None] - y)
+
+    def over(block, w):
+        return w @ block @ w
+
+    for n, w in enumerate(weight):
+        untied = np.sqrt(over(ours != 0, w) * over(theirs != 0, w))
+        assert weighted.kendall(x, y, weight)[n] == pytest.approx(over(np.sign(ours) * theirs, w) / untied, abs=1e-12)
+    for threshold in np.quantile(np.abs(ours), [0, 0.1, 0.5, 1]) + 1e-9:
+        right = np.where(np.abs(ours) <= threshold, 0, np.sign(ours)) == theirs
+        itself = (weight**2).sum(axis=1)
+        expected = [(over(right, w) - own) / (w.sum() ** 2 - own) for w, own in zip(weight, itself, strict=True)]
+        assert weighted.pairs(x, y, weight, threshold) == pytest.approx(expected, abs=1e-12)
 
 
 def test_over_systems_is_scipy_s():

@@ -147,7 +147,11 @@ def test_a_correlation_has_the_interval_of_agreement():
     assert bounded(lambda w: pearson(x, y, w), 0 * clusters).low is None
 
 
-def test_resamplings_that_are_kept_are_those_of_the_generator():
+@pytest.mark.parametrize("chunk", [100, intervals.CHUNK])
+def test_resamplings_that_are_kept_are_those_of_the_generator(chunk, monkeypatch):
+    monkeypatch.setattr(intervals, "CHUNK", chunk)
+    intervals._drawn.clear()
+
     def statistic(weight):
         return weight @ np.arange(30.0)
 

@@ -17,6 +17,7 @@ from logitjudge.core import FloatArray, IntArray
 FEW = 20  # below this number of clusters an interval is flagged
 CHUNK = 4_000_000  # weights in memory at once
 KEPT = 4  # resamplings in memory
+MOST = 1 << 28  # bytes that one of them may have
 Statistic = Callable[[FloatArray], FloatArray]
 
 
@@ -52,28 +53,35 @@ def bootstrap(statistic: Statistic, clusters: IntArray, *, draws: int, rng: np.r
         Source of randomness.
     """
     count = int(clusters.max()) + 1
-    times = _times(count, draws, rng)
+    drawn = times(count, draws, rng)
     step = max(1, CHUNK // len(clusters))
-    parts = [statistic(times[b : b + step, clusters].astype(np.float64)) for b in range(0, draws, step)]
+    parts = [statistic(drawn[b : b + step, clusters].astype(np.float64)) for b in range(0, draws, step)]
     return np.concatenate(parts)
 
 
-_drawn: dict[tuple[str, int, int], tuple[IntArray, Any]] = {}
+_drawn: dict[tuple[str, int, int], tuple[IntArray, Any]] = {}  # key -> counts, state of the source behind them
 
 
-def _times(count: int, draws: int, rng: np.random.Generator) -> IntArray:
+def times(count: int, draws: int, rng: np.random.Generator) -> IntArray:
     """(draws, C) how often each cluster is drawn; the last ones are kept, because the figures of one run resample it alike."""
     key = (repr(rng.bit_generator.state), count, draws)
     if key in _drawn:
-        times, rng.bit_generator.state = _drawn[key]
-        return times
-    times = rng.multinomial(count, np.full(count, 1 / count), size=draws)
-    times.flags.writeable = False
-    if times.size <= CHUNK:
+        made, rng.bit_generator.state = _drawn[key]
+        return made
+    step = max(1, CHUNK // count)
+    made = np.concatenate([_multinomial(count, min(step, draws - b), rng) for b in range(0, draws, step)])
+    made.flags.writeable = False
+    if made.nbytes <= MOST:
         while len(_drawn) >= KEPT:
             del _drawn[next(iter(_drawn))]
-        _drawn[key] = times, rng.bit_generator.state
-    return times
+        _drawn[key] = made, rng.bit_generator.state
+    return made
+
+
+def _multinomial(count: int, draws: int, rng: np.random.Generator) -> IntArray:
+    """(draws, C) counts of the narrowest type that holds them."""
+    times: IntArray = rng.multinomial(count, np.full(count, 1 / count), size=draws)
+    return times.astype(np.min_scalar_type(times.max()))
 
 
 def t_interval(value: float, drawn: FloatArray, clusters: int, *, level: float = 0.95) -> tuple[float, float]:

@@ -159,7 +159,7 @@ def resampled(run: Run, estimator: Estimator = "soft", *, draws: int = 2000, see
     number = intervals.number([item.cluster for item in run.items])
     count = int(number.max()) + 1
     rng = np.random.default_rng(seed)
-    weights = rng.multinomial(count, np.full(count, 1 / count), size=draws).astype(np.float64)
+    weights = intervals.times(count, draws, rng).astype(np.float64)
     return Resampled(
         _sums(by_item, number, count),
         _sums(weight.mean(axis=1), number, count),
