@@ -1044,7 +1044,9 @@ def test_what_was_there_before_does_not_count_as_speed(capsys):
 
 
 def test_each_run_of_a_sweep_or_a_probe_has_a_clock_of_its_own(capsys):
-    shown = reports([(0, 0, 0), (90, 5, 5), (100, 10, 10), (200, 0, 0), (270, 7, 7), (300, 10, 10), (400, 10, 0)], capsys)
+    shown = reports(
+        [(0, 0, 0), (90, 5, 5), (100, 10, 10), (200, 0, 0), (270, 7, 7), (300, 10, 10), (400, 10, 0)], capsys
+    )
     assert shown[2] == "read 10 items in 1 min 40 s"
     assert shown[3:] == [
         "reading 10 items, 50 prompts",
