@@ -49,17 +49,39 @@ def timed(command: list[str]) -> tuple[float, int]:
     return time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
 
 
+def watched(command: list[str], out: Path) -> tuple[float, int, list[tuple[int, int]]]:
+    """Seconds of a run, its largest memory in MiB, and (stored batches, memory then) twice a second while it reads."""
+    begun, seen = time.perf_counter(), []
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        batches = len(list(out.glob("readings/part-*.parquet")))
+        pages = Path(f"/proc/{process.pid}/statm").read_text().split()
+        if batches and pages and not (out / "readings" / "all.parquet").exists():
+            seen.append((batches, int(pages[1]) * resource.getpagesize() // MIB))
+        time.sleep(0.5)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, seen
+
+
 def load(folder: Path, count: int, report: bool) -> None:
     """Judge many items, and print what that took."""
     data, out = items(folder / "items.jsonl", count), folder / "run"
-    seconds, memory = timed(run(data, out, 200_000))
+    seconds, memory, seen = watched(run(data, out, 200_000), out)
+    last = max(batches for batches, _ in seen)
+    for part in (0.1, 0.5, 0.9):
+        batches, then = next(one for one in seen if one[0] >= part * last)
+        print(f"  {then} MiB after {batches} of {last} batches")
     readings = json.loads((out / "run.json").read_text())["readings"]
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(
         f"run: {count:,} items, {readings:,} readings in {seconds:.0f} s: {readings / seconds:,.0f} a second",
         flush=True,
     )
-    print(f"  memory {memory:,} MiB, folder {size / MIB:,.0f} MiB ({size / readings:.0f} bytes a reading)", flush=True)
+    print(
+        f"  memory at most {memory:,} MiB, folder {size / MIB:,.0f} MiB ({size / readings:.0f} bytes a reading)",
+        flush=True,
+    )
     seconds, memory = timed([*COMMAND, "show", str(out)])
     print(f"show: {seconds:.0f} s, memory {memory:,} MiB", flush=True)
     if report:
