@@ -39,7 +39,8 @@ ESTIMATE = {
     "test": ({"statistic?": (float, None), "degrees?": (float, None), "p": (float, None)}, None),
 }  # fmt: skip
 FORM = {  # of probe.json; other names are allowed
-    "probe": str, "model": str, "parameters?": {str: object}, "reason": str, "notes": [str], "skipped": {str: [str]},
+    "probe": str, "model": str, "judge?": {str: object}, "parameters?": {str: object}, "reason": str, "notes": [str],
+    "skipped": {str: [str]},
     "effects": [
         {"name": str, "unit": str, "estimate": ESTIMATE, "detectable": (float, None), "noise": (float, None), "main": bool}
     ],

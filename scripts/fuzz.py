@@ -337,7 +337,8 @@ def spread(draw: Callable[..., Any]) -> str:
     rows = [row for row in rows_of(draw) if isinstance(row, dict)] or ROWS
     quote = draw(st.sampled_from(['"', '"', ""]))
     cells = [[*rows[0]], *([row.get(name, "") for name in rows[0]] for row in rows)]
-    return "\n".join(",".join(quote + str(cell)[:200_000].replace('"', '""') + quote for cell in row) for row in cells)
+    texts = [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in cells]
+    return "\n".join(",".join(quote + text[:200_000].replace('"', '""') + quote for text in row) for row in texts)
 
 
 def parquet(draw: Callable[..., Any]) -> bytes:
@@ -576,7 +577,9 @@ def submissions(draw: Callable[..., Any]) -> None:
     rows = damaged(draw, [{"id": f"i{n}", "score": 1 + n % 3} for n in range(4)])
     suffix = draw(st.sampled_from([".csv", ".jsonl"]))
     kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    cells = [",".join(kept[0]), *(",".join(str(part)[:5000] for part in row.values()) for row in kept)] if kept else []
+    cells = (
+        [",".join(kept[0]), *(",".join(text_of(part)[:5000] for part in row.values()) for row in kept)] if kept else []
+    )
     path = write(draw, INSIDE / f"mine{suffix}", "\n".join(cells if suffix == ".csv" else map(text_of, kept)))
     ordering = draw(st.one_of(st.just("1,2,3"), TEXTS))[:300]
     said("detect", str(BASES / "run"), "--scores", str(path), "--ordering", ordering, "--draws", "100")

@@ -153,6 +153,11 @@ BAD_FILES = {
         parquet(pa.table([["a"], ["b"]], names=["id", "id"])),
         ["two columns", "'id'"],
     ),
+    "date in Parquet": (
+        "x.parquet",
+        parquet(pa.table([["a"], pa.array([2**62], pa.timestamp("us"))], names=["id", "when"])),
+        ["column 'when'", "date value out of range", "as text"],
+    ),
     "no Parquet": ("x.parquet", b"id,response", ["is not a Parquet file"]),
     "short Parquet": ("x.parquet", parquet(pd.DataFrame([GOOD]))[:-9], ["is not a Parquet file"]),
     "suffix": ("x.jsonld", lines(GOOD), ["'.jsonld'", "Did you mean '.jsonl'", ".parquet"]),

@@ -5,6 +5,7 @@ The faults are real ones: they are in files of weights and of tokenizers, and in
 
 import contextlib
 import functools
+import json
 import time
 from dataclasses import replace
 
@@ -170,6 +171,14 @@ def test_a_tokenizer_of_another_model_is_an_error_before_anything_is_written(fol
     ):
         read(model, tmp_path / "out", folder=folder)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_of_the_tokenizer_that_fails_as_it_is_used_is_an_error_of_the_model(folder, tmp_path):
+    model = tiny_models.save(tmp_path / "m")
+    path = model / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": "many"}))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        read(model, tmp_path / "out", folder=folder)
 
 
 def test_weights_much_larger_than_their_tokenizer_are_a_warning(folder, tmp_path):

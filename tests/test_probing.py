@@ -388,3 +388,6 @@ def test_a_card_is_of_one_judge_also_where_names_are_the_same(tmp_path):
     path.write_text(json.dumps({**made, "judge": {**made["judge"], "adapter": "x"}}))
     with pytest.raises(InputError, match="formatting and position differ in adapter"):
         bias_card(tmp_path)
+    path.write_text(json.dumps({**made, "judge": True}))
+    with pytest.raises(RunFolderError, match=r"formatting.probe.json.*judge"):
+        bias_card(tmp_path)

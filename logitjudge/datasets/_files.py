@@ -85,8 +85,14 @@ def _parquet(path: Path) -> Iterator[Row]:
         reason = str(error).splitlines()[0]
         raise ItemError(f"{path} is not a Parquet file: {reason} Write it with DataFrame.to_parquet.") from error
     require_distinct(table.column_names, str(path))
-    for number, values in enumerate(table.to_pylist(), start=1):
-        yield Row(f"{path}, row {number}", _named(values.items()))
+    columns = {}
+    for name in table.column_names:
+        try:
+            columns[name] = table[name].to_pylist()
+        except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond those that Python knows, say
+            raise ItemError(f"{path}, column {name!r}: a value cannot be read: {error}. Write it as text.") from error
+    for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield Row(f"{path}, row {number}", _named(zip(columns, values, strict=True)))
 
 
 def _frame(frame: pd.DataFrame) -> Iterator[Row]:

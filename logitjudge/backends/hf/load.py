@@ -64,7 +64,9 @@ def load_tokenizer(spec: ModelSpec) -> Any:
     where, source = _source(spec)
     with quiet():
         try:
-            return transformers.AutoTokenizer.from_pretrained(where, **source)
+            made = transformers.AutoTokenizer.from_pretrained(where, **source)
+            made(["a"])  # some wrong settings come out only as it is used
+            return made
         except Exception as error:
             raise ModelError(_reason(spec, error)) from error
 
