@@ -256,8 +256,8 @@ def _counted(folder: Path, reason: str) -> State:
     if head is None:
         return State(folder.name, "failed" if reason else "not begun", reason=reason)
     items, refused = head["items"], len(store.refusals(folder))
-    if head["finished"] is not None:
-        return State(folder.name, "done", items - refused, items, refused)
+    if head["finished"] is not None:  # with a reason: it is done, but is not what the file asks for now
+        return State(folder.name, "failed" if reason else "done", items - refused, items, refused, reason)
     read = len(parts.items(folder))
     return State(folder.name, "failed" if reason else "unfinished", read, items, refused, reason)
 

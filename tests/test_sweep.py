@@ -160,6 +160,20 @@ def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_that_is_not_what_the_file_asks_for_now_is_not_done(tmp_path, capsys):
+    value = {"models": [JUDGE], "data": [{"name": "d", "data": "demo", "limit": 3}], "defaults": {"rubric": "helpfulness"}}
+    out, changed = tmp_path / "out", {**value, "data": [{"name": "d", "data": "demo", "limit": 5}]}
+    assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert cli.main(["sweep", written(tmp_path, changed), "--out", str(out)]) == 1
+    shown = capsys.readouterr()
+    assert "made with another setting 'items'" in " ".join(shown.out.split())
+    assert "a comparison of" not in shown.err
+    assert [state.state for state in sweep.status(out)] == ["failed"]
+    assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
+    assert [state.state for state in sweep.status(out)] == ["done"]
+
+
 def files(folder):
     """Bytes of all readings of a sweep."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("all.parquet"))}
