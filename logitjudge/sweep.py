@@ -99,7 +99,19 @@ def planned(path: str | Path) -> list[Planned]:
     left = [run for run in made if not any(_fits(run, rule) for rule in excluded)]
     if not left:
         raise InputError(f"{path}: 'exclude' leaves no run.")
+    _check_names(left, str(path))
     return left
+
+
+def _check_names(runs: Sequence[Planned], path: str) -> None:
+    """Raise `InputError` where two runs would have one folder: names may hold what joins them."""
+    of: dict[str, Planned] = {}
+    for run in runs:
+        if (other := of.setdefault(run.name, run)) is not run:
+            first, second = (", ".join(one.of.values()) for one in (other, run))
+            raise InputError(
+                f"{path}: the runs of {first} and of {second} are both called {run.name!r}. Give an entry another 'name'."
+            )
 
 
 Entry = tuple[str, Json]

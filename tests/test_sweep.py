@@ -81,6 +81,17 @@ def test_what_a_file_must_not_say(tmp_path, change, text):
         sweep.planned(written(tmp_path, {**TWO, **change}))
 
 
+def test_two_runs_of_one_folder_are_refused(tmp_path):
+    value = {
+        "models": [{"name": "a", "model": JUDGE}, {"name": "a--b", "model": "planted:"}],
+        "data": [{"name": "b--c", "data": "demo"}, {"name": "c", "data": "demo"}],
+    }
+    with pytest.raises(InputError, match="runs of a, b--c and of a--b, c are both called 'a--b--c'"):
+        sweep.planned(written(tmp_path, value))
+    value["exclude"] = [{"models": "a", "data": "b--c"}]
+    assert len(sweep.planned(written(tmp_path, value))) == 3
+
+
 def test_files_that_are_none(tmp_path):
     for text in ("- 1", "a: [", ""):
         (tmp_path / "x.yaml").write_text(text)
@@ -161,7 +172,11 @@ def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
 
 
 def test_a_run_that_is_not_what_the_file_asks_for_now_is_not_done(tmp_path, capsys):
-    value = {"models": [JUDGE], "data": [{"name": "d", "data": "demo", "limit": 3}], "defaults": {"rubric": "helpfulness"}}
+    value = {
+        "models": [JUDGE],
+        "data": [{"name": "d", "data": "demo", "limit": 3}],
+        "defaults": {"rubric": "helpfulness"},
+    }
     out, changed = tmp_path / "out", {**value, "data": [{"name": "d", "data": "demo", "limit": 5}]}
     assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
     capsys.readouterr()
