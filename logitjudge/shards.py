@@ -74,6 +74,7 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
     if not folders:
         raise InputError("give the folders of the shards.")
     folder, sources = Path(out), [Path(one) for one in folders]
+    _distinct([folder, *sources])
     heads = [_head(one) for one in sources]
     for one, head in zip(sources[1:], heads[1:], strict=True):
         _same(sources[0], heads[0], one, head)
@@ -92,6 +93,16 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
         for number, source in held.items():
             parts.copy_part(source, folder, number)
     return made
+
+
+def _distinct(folders: Sequence[Path]) -> None:
+    """Raise `InputError` where a folder is there twice: merging into a shard would remove what it holds."""
+    places = [folder.resolve() for folder in folders]
+    for n, folder in enumerate(folders):
+        if places[n] in places[:n]:
+            raise InputError(
+                f"{folder} is given twice: OUT and every shard are folders of their own. Merge into another folder."
+            )
 
 
 def _head(folder: Path) -> dict[str, Any]:

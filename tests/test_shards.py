@@ -122,6 +122,18 @@ def test_what_cannot_be_merged(tmp_path):
         shards.merge(tmp_path / "done", [tmp_path / "a", tmp_path / "b"])
 
 
+def test_a_folder_is_not_merged_into_itself_nor_twice(tmp_path):
+    for n in (1, 2):
+        read(tmp_path / f"s{n}", f"{n}/2")
+    stored = sorted(path.name for path in (tmp_path / "s1" / "readings").iterdir())
+    (tmp_path / "link").symlink_to(tmp_path / "s1")
+    for out, shard in (("s1", "s1"), ("link", "s1"), ("out", "s2")):
+        with pytest.raises(InputError, match="is given twice"):
+            shards.merge(tmp_path / out, [tmp_path / shard, tmp_path / "s2"])
+    assert sorted(path.name for path in (tmp_path / "s1" / "readings").iterdir()) == stored
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_what_is_no_shard(text):
     with pytest.raises(InputError, match="not one of n"):
