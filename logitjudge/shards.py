@@ -11,7 +11,11 @@ from typing import Any
 from logitjudge import parts, store
 from logitjudge.errors import InputError, RunFolderError, shown
 
-SAME = ("identity", "batches", "budget", "readings", "refused")  # of all shards of a run
+SAME = ("identity", "batches", "budget", "readings", "refused", "prompt")  # of all shards of a run
+HINTS = {
+    "plan": " Give all shards one --max-batch-tokens.",
+    "prompt": " The chat template prints the date, and they began on different days: begin the later ones anew, all on one day.",
+}
 SHOWN = 5
 
 
@@ -117,7 +121,7 @@ def _head(folder: Path) -> dict[str, Any]:
 def _same(first: Path, head: dict[str, Any], folder: Path, other: dict[str, Any]) -> None:
     differing = [name for name in SAME if head.get(name) != other.get(name)]
     if differing:
-        hint = " Give all shards one --max-batch-tokens." if "identity" not in differing else ""
+        hint = "" if "identity" in differing else HINTS["prompt" if differing == ["prompt"] else "plan"]
         raise RunFolderError(f"{folder} is of another run than {first}: {', '.join(differing)} differ.{hint}")
 
 

@@ -12,7 +12,7 @@ import pytest
 import tiny_models
 
 import logitjudge as lj
-from logitjudge import cli, shards, store
+from logitjudge import cli, running, shards, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Readings
 from logitjudge.errors import AllRefused, InputError, RunFolderError, RunIncomplete
@@ -99,6 +99,18 @@ def nothing_of(*places):
         return Readings(logp, readings.alias_mass, readings.top_tokens)
 
     return reads
+
+
+def test_shards_that_print_another_date_are_of_another_run(tmp_path, monkeypatch):
+    dated = tmp_path / "dated.jinja"
+    dated.write_text("{{ strftime_now('%d %b %Y') }}" + tiny_models.CHAT)
+    given = {"model": str(tiny_models.save(tmp_path / "m")), "chat_template": dated, "max_batch_tokens": 1500}
+    for n, day in ((1, "2026-07-01"), (2, "2026-07-02"), (3, "2026-07-01")):
+        monkeypatch.setattr(running, "now", lambda day=day: f"{day}T12:00:00+00:00")
+        read(tmp_path / f"s{n}", f"{min(n, 2)}/2", **given)
+    with pytest.raises(RunFolderError, match=r"prompt differ\. The chat template prints the date"):
+        shards.merge(tmp_path / "out", [tmp_path / "s1", tmp_path / "s2"])
+    shards.merge(tmp_path / "out", [tmp_path / "s1", tmp_path / "s3"])
 
 
 def test_what_cannot_be_merged(tmp_path):
