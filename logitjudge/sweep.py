@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logitjudge import files, models, parts, planning, store
+from logitjudge import files, models, planning, store
 from logitjudge.errors import AllRefused, InputError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.progress import Progress, Report
@@ -270,7 +270,7 @@ def _counted(folder: Path, reason: str) -> State:
     items, refused = head["items"], len(store.refusals(folder))
     if head["finished"] is not None:  # with a reason: it is done, but is not what the file asks for now
         return State(folder.name, "failed" if reason else "done", items - refused, items, refused, reason)
-    read = len(parts.items(folder))
+    read = len(store.stored(folder, head))
     return State(folder.name, "failed" if reason else "unfinished", read, items, refused, reason)
 
 

@@ -14,7 +14,7 @@ import tiny_models
 import yaml
 
 import logitjudge as lj
-from logitjudge import cli, sweep
+from logitjudge import cli, store, sweep
 from logitjudge.backends import hf
 from logitjudge.errors import InputError
 
@@ -150,6 +150,26 @@ def test_a_status_with_a_damaged_run_tells_of_the_others(tmp_path):
     damaged, *rest = sweep.status(tmp_path / "out")
     assert (damaged.state, rest) == ("failed", others)
     assert "refused.jsonl cannot be read" in damaged.reason
+
+
+def test_a_status_counts_what_was_sampled(tmp_path):
+    settings = {
+        "orderings": "identity",
+        "verdict": "sampled",
+        "temperature": 1.0,
+        "max_new_tokens": 4,
+        "max_batch_tokens": 400,
+    }
+    value = {
+        "models": [str(tiny_models.save(tmp_path / "m"))], "data": [{"data": "demo", "limit": 3}],
+        "defaults": {"rubric": "helpfulness", **settings},
+    }  # fmt: skip
+    path, out = written(tmp_path, value), tmp_path / "out"
+    (run,) = sweep.planned(path)
+    lj.judge(**run.settings, out=out / run.name, shard="1/2")
+    store.write_json(out / "sweep.json", {"runs": [{"name": run.name}]})
+    (state,) = sweep.status(out)
+    assert (state.state, state.read, state.items) == ("unfinished", 2, 3)
 
 
 def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
