@@ -211,12 +211,11 @@ def sweep(path: str | Path, out: str | Path, *, progress: Report | None = None) 
     report = progress or (lambda _: None)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    store.write_json(
-        folder / MANIFEST, {"schema_version": 1, "runs": [{"name": run.name, "of": dict(run.of)} for run in runs]}
-    )
-    failed = _failed(folder)
-    with kept():
+    with store.locked(folder), kept():  # two sweeps would write each other's list of what failed
+        store.write_json(
+            folder / MANIFEST, {"schema_version": 1, "runs": [{"name": run.name, "of": dict(run.of)} for run in runs]}
+        )
+        failed = _failed(folder)
         for n, run in enumerate(runs, start=1):
             report(Progress(message=f"run {n} of {len(runs)}: {run.name}"))
             reason = _judged(run, folder, report)

@@ -16,7 +16,7 @@ import yaml
 import logitjudge as lj
 from logitjudge import cli, store, sweep
 from logitjudge.backends import hf
-from logitjudge.errors import InputError
+from logitjudge.errors import InputError, RunFolderError
 
 JUDGE = "planted:position=0.8,0,0,0,0.3;quality_sd=1"
 TWO = {
@@ -207,6 +207,20 @@ def test_a_run_that_is_not_what_the_file_asks_for_now_is_not_done(tmp_path, caps
     assert [state.state for state in sweep.status(out)] == ["failed"]
     assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
     assert [state.state for state in sweep.status(out)] == ["done"]
+
+
+def test_a_folder_is_of_one_sweep_at_a_time(tmp_path):
+    path, out = written(tmp_path, TWO), tmp_path / "out"
+
+    def second(progress):
+        with pytest.raises(RunFolderError, match="out is being written by another process"):
+            sweep.sweep(path, out)
+
+    assert {state.state for state in sweep.sweep(path, out, progress=second)} == {"done"}
+    assert not list(out.glob(".lock"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="cannot be written"):
+        sweep.sweep(path, tmp_path / "file" / "x")
 
 
 def files(folder):
