@@ -150,7 +150,7 @@ def _settings(given: Any, where: str) -> Json:
         if name not in known:
             raise InputError(f"{where}: {unknown('setting', str(name), sorted(known))}")
         default = known[name].default
-        wanted = (float, int) if isinstance(default, float) else type(default)
+        wanted = (float, int) if isinstance(default, float) else (str, int) if name == "workers" else type(default)
         plain = default is None or default is inspect.Parameter.empty
         if not plain and (not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool))):
             raise InputError(f"{where}: {name!r} is {shown(value)}. Give one like {default!r}.")

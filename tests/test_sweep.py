@@ -58,6 +58,14 @@ def test_later_axes_win(tmp_path):
     }
 
 
+def test_workers_are_a_number_or_auto(tmp_path):
+    for workers in (2, "2", "auto"):
+        value = {**TWO, "defaults": {"rubric": "helpfulness", "workers": workers}}
+        assert sweep.planned(written(tmp_path, value))[0].settings["workers"] == workers
+    with pytest.raises(InputError, match="'workers' is True"):
+        sweep.planned(written(tmp_path, {**TWO, "defaults": {"workers": True}}))
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
