@@ -283,6 +283,8 @@ def costs(path: str | Path, out: str | Path | None = None, pace: float | None = 
     pace
         Tokens a second, where nothing is measured.
     """
+    if pace is not None and not 0 < pace < float("inf"):
+        raise InputError(f"--tokens-per-second {pace:g}: give a number above 0.")
     runs = planned(path)
     paces = _paces(Path(out), runs) if out is not None else {}
     return [_cost(run, paces.get(run.of["models"], pace)) for run in runs]

@@ -194,6 +194,9 @@ def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
     assert made[0].weights == (folder / "model.safetensors").stat().st_size / 2**30
     assert "no.jsonl" in made[1].reason
     assert (made[2].prompts, made[2].unique_tokens, made[2].weights) == (20, None, None)
+    for pace in ("0", "-3", "nan", "inf"):
+        assert cli.main(["sweep", path, "--dry-run", "--tokens-per-second", pace]) == 2
+        assert "give a number above 0" in capsys.readouterr().err
     assert cli.main(["sweep", path, "--dry-run", "--out", str(tmp_path / "out")]) == 2
     assert "unique tokens" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
