@@ -5,6 +5,7 @@ The plan is a pure function of items and configuration, and is stored with the r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from heapq import nsmallest
@@ -71,6 +72,7 @@ def begin(
         "tokens": sum(size.written for size in sizes.values()),
         "unique_tokens": sum(alone) if alone else None,
         **{which: {"item": name, "length": sizes[name].longest} for which, name in extremes.items()},
+        "prompt": _prompt(asked, backend, extremes["shortest"]),
         "budget": budget,
         "batches": [len(batch) for batch in plan(fed(sizes, backend.provenance().get("path")), budget)],
         "halvings": [],
@@ -79,6 +81,13 @@ def begin(
         "noise_floor": None,
     }
     return head, refused
+
+
+def _prompt(asked: Study, backend: Backend, name: str) -> str | None:
+    """SHA-256 of the tokens of one prompt, which shows what else is in all prompts: the date, of a chat template that prints it."""
+    item = next(item for item in asked.itemset.items if item.id == name)
+    resolved = asked.query(backend, item, asked.orderings[0]).tokens
+    return None if resolved is None else hashlib.sha256(repr(tuple(resolved.context)).encode()).hexdigest()
 
 
 def _prepared(asked: Study, backend: Backend, sizes: Mapping[str, Size], room: int) -> dict[str, str]:

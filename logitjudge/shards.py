@@ -11,7 +11,11 @@ from typing import Any
 from logitjudge import parts, store
 from logitjudge.errors import InputError, RunFolderError, shown
 
-SAME = ("identity", "batches", "budget", "readings", "refused")  # of all shards of a run
+SAME = ("identity", "batches", "budget", "readings", "refused", "prompt")  # of all shards of a run
+HINTS = {
+    "plan": " Give all shards one --max-batch-tokens.",
+    "prompt": " The chat template prints the date, and they began on different days: begin the later ones anew, all on one day.",
+}
 SHOWN = 5
 
 
@@ -74,6 +78,7 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
     if not folders:
         raise InputError("give the folders of the shards.")
     folder, sources = Path(out), [Path(one) for one in folders]
+    _distinct([folder, *sources])
     heads = [_head(one) for one in sources]
     for one, head in zip(sources[1:], heads[1:], strict=True):
         _same(sources[0], heads[0], one, head)
@@ -94,6 +99,16 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> dict[str, Any]:
     return made
 
 
+def _distinct(folders: Sequence[Path]) -> None:
+    """Raise `InputError` where a folder is there twice: merging into a shard would remove what it holds."""
+    places = [folder.resolve() for folder in folders]
+    for n, folder in enumerate(folders):
+        if places[n] in places[:n]:
+            raise InputError(
+                f"{folder} is given twice: OUT and every shard are folders of their own. Merge into another folder."
+            )
+
+
 def _head(folder: Path) -> dict[str, Any]:
     head = store.header(folder)
     if head is None:
@@ -106,7 +121,7 @@ def _head(folder: Path) -> dict[str, Any]:
 def _same(first: Path, head: dict[str, Any], folder: Path, other: dict[str, Any]) -> None:
     differing = [name for name in SAME if head.get(name) != other.get(name)]
     if differing:
-        hint = " Give all shards one --max-batch-tokens." if "identity" not in differing else ""
+        hint = "" if "identity" in differing else HINTS["prompt" if differing == ["prompt"] else "plan"]
         raise RunFolderError(f"{folder} is of another run than {first}: {', '.join(differing)} differ.{hint}")
 
 

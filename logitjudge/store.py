@@ -294,9 +294,9 @@ def load_run(
     if head["finished"] is not None:
         parts.drop(folder)  # a kill may have left some
     elif not partial:
-        stored = len(_stored(folder, head))
+        there = len(stored(folder, head))
         wanted = len(items) - len(refused)
-        left = f"{stored} of {wanted} items are read" if stored < wanted else "all is read, but it was not closed"
+        left = f"{there} of {wanted} items are read" if there < wanted else "all is read, but it was not closed"
         raise RunIncomplete(
             f"the run in {folder} is unfinished: {left}. "
             "Run the same command again to go on, or use --partial (partial=True in Python)."
@@ -336,7 +336,7 @@ def load_run(
     return run if min_mass is None else run.select(run.enough_mass(min_mass))
 
 
-def _stored(folder: Path, head: Mapping[str, Any]) -> set[str]:
+def stored(folder: Path, head: Mapping[str, Any]) -> set[str]:
     """Ids of the items that have readings, or picks."""
     if head["verdict"] == "sampled":
         return {row["item_id"] for row in parts.traces(folder)}

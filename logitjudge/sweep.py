@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logitjudge import files, models, parts, planning, store
+from logitjudge import files, models, planning, store
 from logitjudge.errors import AllRefused, InputError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.progress import Progress, Report
@@ -99,7 +99,19 @@ def planned(path: str | Path) -> list[Planned]:
     left = [run for run in made if not any(_fits(run, rule) for rule in excluded)]
     if not left:
         raise InputError(f"{path}: 'exclude' leaves no run.")
+    _check_names(left, str(path))
     return left
+
+
+def _check_names(runs: Sequence[Planned], path: str) -> None:
+    """Raise `InputError` where two runs would have one folder: names may hold what joins them."""
+    of: dict[str, Planned] = {}
+    for run in runs:
+        if (other := of.setdefault(run.name, run)) is not run:
+            first, second = (", ".join(one.of.values()) for one in (other, run))
+            raise InputError(
+                f"{path}: the runs of {first} and of {second} are both called {run.name!r}. Give an entry another 'name'."
+            )
 
 
 Entry = tuple[str, Json]
@@ -138,7 +150,7 @@ def _settings(given: Any, where: str) -> Json:
         if name not in known:
             raise InputError(f"{where}: {unknown('setting', str(name), sorted(known))}")
         default = known[name].default
-        wanted = (float, int) if isinstance(default, float) else type(default)
+        wanted = (float, int) if isinstance(default, float) else (str, int) if name == "workers" else type(default)
         plain = default is None or default is inspect.Parameter.empty
         if not plain and (not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool))):
             raise InputError(f"{where}: {name!r} is {shown(value)}. Give one like {default!r}.")
@@ -199,12 +211,11 @@ def sweep(path: str | Path, out: str | Path, *, progress: Report | None = None) 
     report = progress or (lambda _: None)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    store.write_json(
-        folder / MANIFEST, {"schema_version": 1, "runs": [{"name": run.name, "of": dict(run.of)} for run in runs]}
-    )
-    failed = _failed(folder)
-    with kept():
+    with store.locked(folder), kept():  # two sweeps would write each other's list of what failed
+        store.write_json(
+            folder / MANIFEST, {"schema_version": 1, "runs": [{"name": run.name, "of": dict(run.of)} for run in runs]}
+        )
+        failed = _failed(folder)
         for n, run in enumerate(runs, start=1):
             report(Progress(message=f"run {n} of {len(runs)}: {run.name}"))
             reason = _judged(run, folder, report)
@@ -256,9 +267,9 @@ def _counted(folder: Path, reason: str) -> State:
     if head is None:
         return State(folder.name, "failed" if reason else "not begun", reason=reason)
     items, refused = head["items"], len(store.refusals(folder))
-    if head["finished"] is not None:
-        return State(folder.name, "done", items - refused, items, refused)
-    read = len(parts.items(folder))
+    if head["finished"] is not None:  # with a reason: it is done, but is not what the file asks for now
+        return State(folder.name, "failed" if reason else "done", items - refused, items, refused, reason)
+    read = len(store.stored(folder, head))
     return State(folder.name, "failed" if reason else "unfinished", read, items, refused, reason)
 
 
@@ -272,6 +283,8 @@ def costs(path: str | Path, out: str | Path | None = None, pace: float | None = 
     pace
         Tokens a second, where nothing is measured.
     """
+    if pace is not None and not 0 < pace < float("inf"):
+        raise InputError(f"--tokens-per-second {pace:g}: give a number above 0.")
     runs = planned(path)
     paces = _paces(Path(out), runs) if out is not None else {}
     return [_cost(run, paces.get(run.of["models"], pace)) for run in runs]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -105,7 +106,7 @@ class Process:
     def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         assert self._pool is not None
         try:
-            return translated(self._pool.submit(function, *args), BrokenExecutor)
+            return translated(self._pool.submit(_telling, function, *args), BrokenExecutor, _own)
         except BrokenExecutor as error:
             future: Future[Any] = Future()
             future.set_exception(Died(str(error)))
@@ -138,6 +139,35 @@ def translated(
             made.set_result(done.result())
 
     future.add_done_callback(copy)
+    return made
+
+
+class Told(Exception):  # noqa: N818
+    """What a worker's process raised, and the same in plain words, each as bytes: an error that cannot be made again would end the pool."""
+
+
+def _telling(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a worker's process; what it raises is `Told`."""
+    try:
+        return function(*args)
+    except Exception as error:
+        kind = ModelError if isinstance(error, InputError) else RuntimeError
+        plain = pickle.dumps(kind(f"{type(error).__name__}: {error}"))
+        try:
+            raise Told(pickle.dumps(error), plain) from error
+        except (TypeError, AttributeError, pickle.PicklingError):
+            raise Told(plain, plain) from error
+
+
+def _own(error: BaseException) -> BaseException:
+    """The error that was told, in plain words where this process cannot make it."""
+    if not isinstance(error, Told):
+        return error
+    try:
+        made: BaseException = pickle.loads(error.args[0])  # noqa: S301  (of our own process)
+    except Exception:
+        made = pickle.loads(error.args[1])  # noqa: S301
+    made.__cause__ = error.__cause__
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 import tiny_models
 
 import logitjudge as lj
-from logitjudge import cli, shards, store
+from logitjudge import cli, running, shards, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Readings
 from logitjudge.errors import AllRefused, InputError, RunFolderError, RunIncomplete
@@ -101,6 +101,18 @@ def nothing_of(*places):
     return reads
 
 
+def test_shards_that_print_another_date_are_of_another_run(tmp_path, monkeypatch):
+    dated = tmp_path / "dated.jinja"
+    dated.write_text("{{ strftime_now('%d %b %Y') }}" + tiny_models.CHAT)
+    given = {"model": str(tiny_models.save(tmp_path / "m")), "chat_template": dated, "max_batch_tokens": 1500}
+    for n, day in ((1, "2026-07-01"), (2, "2026-07-02"), (3, "2026-07-01")):
+        monkeypatch.setattr(running, "now", lambda day=day: f"{day}T12:00:00+00:00")
+        read(tmp_path / f"s{n}", f"{min(n, 2)}/2", **given)
+    with pytest.raises(RunFolderError, match=r"prompt differ\. The chat template prints the date"):
+        shards.merge(tmp_path / "out", [tmp_path / "s1", tmp_path / "s2"])
+    shards.merge(tmp_path / "out", [tmp_path / "s1", tmp_path / "s3"])
+
+
 def test_what_cannot_be_merged(tmp_path):
     read(tmp_path / "a", "1/2")
     with pytest.raises(RunFolderError, match=r"batches are in no shard: 1.*missing or unfinished"):
@@ -120,6 +132,18 @@ def test_what_cannot_be_merged(tmp_path):
     read(tmp_path / "b", "2/2")
     with pytest.raises(RunFolderError, match="Merge into another folder"):
         shards.merge(tmp_path / "done", [tmp_path / "a", tmp_path / "b"])
+
+
+def test_a_folder_is_not_merged_into_itself_nor_twice(tmp_path):
+    for n in (1, 2):
+        read(tmp_path / f"s{n}", f"{n}/2")
+    stored = sorted(path.name for path in (tmp_path / "s1" / "readings").iterdir())
+    (tmp_path / "link").symlink_to(tmp_path / "s1")
+    for out, shard in (("s1", "s1"), ("link", "s1"), ("out", "s2")):
+        with pytest.raises(InputError, match="is given twice"):
+            shards.merge(tmp_path / out, [tmp_path / shard, tmp_path / "s2"])
+    assert sorted(path.name for path in (tmp_path / "s1" / "readings").iterdir()) == stored
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])

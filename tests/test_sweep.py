@@ -14,9 +14,9 @@ import tiny_models
 import yaml
 
 import logitjudge as lj
-from logitjudge import cli, sweep
+from logitjudge import cli, store, sweep
 from logitjudge.backends import hf
-from logitjudge.errors import InputError
+from logitjudge.errors import InputError, RunFolderError
 
 JUDGE = "planted:position=0.8,0,0,0,0.3;quality_sd=1"
 TWO = {
@@ -58,6 +58,14 @@ def test_later_axes_win(tmp_path):
     }
 
 
+def test_workers_are_a_number_or_auto(tmp_path):
+    for workers in (2, "2", "auto"):
+        value = {**TWO, "defaults": {"rubric": "helpfulness", "workers": workers}}
+        assert sweep.planned(written(tmp_path, value))[0].settings["workers"] == workers
+    with pytest.raises(InputError, match="'workers' is True"):
+        sweep.planned(written(tmp_path, {**TWO, "defaults": {"workers": True}}))
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -79,6 +87,17 @@ def test_later_axes_win(tmp_path):
 def test_what_a_file_must_not_say(tmp_path, change, text):
     with pytest.raises(InputError, match=text):
         sweep.planned(written(tmp_path, {**TWO, **change}))
+
+
+def test_two_runs_of_one_folder_are_refused(tmp_path):
+    value = {
+        "models": [{"name": "a", "model": JUDGE}, {"name": "a--b", "model": "planted:"}],
+        "data": [{"name": "b--c", "data": "demo"}, {"name": "c", "data": "demo"}],
+    }
+    with pytest.raises(InputError, match="runs of a, b--c and of a--b, c are both called 'a--b--c'"):
+        sweep.planned(written(tmp_path, value))
+    value["exclude"] = [{"models": "a", "data": "b--c"}]
+    assert len(sweep.planned(written(tmp_path, value))) == 3
 
 
 def test_files_that_are_none(tmp_path):
@@ -141,6 +160,26 @@ def test_a_status_with_a_damaged_run_tells_of_the_others(tmp_path):
     assert "refused.jsonl cannot be read" in damaged.reason
 
 
+def test_a_status_counts_what_was_sampled(tmp_path):
+    settings = {
+        "orderings": "identity",
+        "verdict": "sampled",
+        "temperature": 1.0,
+        "max_new_tokens": 4,
+        "max_batch_tokens": 400,
+    }
+    value = {
+        "models": [str(tiny_models.save(tmp_path / "m"))], "data": [{"data": "demo", "limit": 3}],
+        "defaults": {"rubric": "helpfulness", **settings},
+    }  # fmt: skip
+    path, out = written(tmp_path, value), tmp_path / "out"
+    (run,) = sweep.planned(path)
+    lj.judge(**run.settings, out=out / run.name, shard="1/2")
+    store.write_json(out / "sweep.json", {"runs": [{"name": run.name}]})
+    (state,) = sweep.status(out)
+    assert (state.state, state.read, state.items) == ("unfinished", 2, 3)
+
+
 def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
     folder = tiny_models.save(tmp_path / "one")
     value = {
@@ -155,9 +194,44 @@ def test_a_dry_run_says_what_is_needed(tmp_path, capsys):
     assert made[0].weights == (folder / "model.safetensors").stat().st_size / 2**30
     assert "no.jsonl" in made[1].reason
     assert (made[2].prompts, made[2].unique_tokens, made[2].weights) == (20, None, None)
+    for pace in ("0", "-3", "nan", "inf"):
+        assert cli.main(["sweep", path, "--dry-run", "--tokens-per-second", pace]) == 2
+        assert "give a number above 0" in capsys.readouterr().err
     assert cli.main(["sweep", path, "--dry-run", "--out", str(tmp_path / "out")]) == 2
     assert "unique tokens" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_is_not_what_the_file_asks_for_now_is_not_done(tmp_path, capsys):
+    value = {
+        "models": [JUDGE],
+        "data": [{"name": "d", "data": "demo", "limit": 3}],
+        "defaults": {"rubric": "helpfulness"},
+    }
+    out, changed = tmp_path / "out", {**value, "data": [{"name": "d", "data": "demo", "limit": 5}]}
+    assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert cli.main(["sweep", written(tmp_path, changed), "--out", str(out)]) == 1
+    shown = capsys.readouterr()
+    assert "made with another setting 'items'" in " ".join(shown.out.split())
+    assert "a comparison of" not in shown.err
+    assert [state.state for state in sweep.status(out)] == ["failed"]
+    assert cli.main(["sweep", written(tmp_path, value), "--out", str(out)]) == 0
+    assert [state.state for state in sweep.status(out)] == ["done"]
+
+
+def test_a_folder_is_of_one_sweep_at_a_time(tmp_path):
+    path, out = written(tmp_path, TWO), tmp_path / "out"
+
+    def second(progress):
+        with pytest.raises(RunFolderError, match="out is being written by another process"):
+            sweep.sweep(path, out)
+
+    assert {state.state for state in sweep.sweep(path, out, progress=second)} == {"done"}
+    assert not list(out.glob(".lock"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="cannot be written"):
+        sweep.sweep(path, tmp_path / "file" / "x")
 
 
 def files(folder):

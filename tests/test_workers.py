@@ -2,19 +2,22 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 import tiny_models
 
 import logitjudge as lj
 from logitjudge import models, workers
+from logitjudge.backends import OutOfMemory
 from logitjudge.errors import InputError, ModelError
+from logitjudge.prompts import MissingField
 from logitjudge.workers import Crew, Died, Job
 
 OPTIONS = {"rubric": "helpfulness", "limit": 12, "orderings": "cyclic", "max_batch_tokens": 1500, "seed": 3}
@@ -97,6 +100,37 @@ if __name__ == "__main__":
     lj.judge(sys.argv[1], "demo", out=sys.argv[2], workers=2, rubric="helpfulness", orderings="full", max_batch_tokens=1,
              progress=lambda p: print(p.read, flush=True))
 """
+
+
+class Odd(Exception):  # noqa: N818
+    """An error that pickles, and cannot be made again."""
+
+    def __init__(self, *parts, held=None):
+        super().__init__(" ".join(parts))
+        self.held = held
+        if len(parts) < 2:
+            raise TypeError("too little")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (Odd("odd", "thing"), RuntimeError, "^Odd: odd thing$"),
+        (Odd("odd", "thing", held=threading.Lock()), RuntimeError, "^Odd: odd thing$"),
+        (MissingField("t", "name"), ModelError, "^MissingField: template 't' prints the field 'name'"),
+        (OutOfMemory("full"), OutOfMemory, "^full$"),
+    ],
+)
+def test_an_error_that_cannot_be_sent_is_said_and_is_no_death(error, kind, text):
+    def fail():
+        raise error
+
+    future = Future()
+    with pytest.raises(workers.Told) as told:
+        workers._telling(fail)
+    future.set_exception(pickle.loads(pickle.dumps(told.value)))
+    with pytest.raises(kind, match=text):
+        workers.translated(future, BrokenExecutor, workers._own).result()
 
 
 def _children(pid):
