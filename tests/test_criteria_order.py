@@ -123,7 +123,7 @@ def test_four_criteria_are_answered_greedily_at_all_places(folder, tmp_path):
     titles = ["Kind", "Short", "True"]  # by name: clear, kind, short, true
     assert last.fields["answered"] == "".join(f"{t}: {p}\n" for t, p in zip(titles, picks, strict=True))
     assert last.fields["asked"] == "Clear"
-    assert made["notes"] == ["Behind the judge's own most probable answers to the criteria before it."]
+    assert made["notes"][0] == "Behind the judge's own most probable answers to the criteria before it."
     assert scores(runs).expected.shape == (4, 4, 1)
 
 
@@ -160,3 +160,28 @@ def test_criteria_of_other_names_are_not_called_by_the_first_ones(tmp_path):
     made = probing.run_probe("planted:", "criteria_order", [*texts, odd], out=tmp_path)
     assert [one["name"].split(":")[0] for one in made["effects"][1:]] == [f"criterion {n} of each text" for n in (1, 2)]
     assert made["skipped"] == {"1 criteria, others have 2": ["alone"]}
+
+
+def test_the_noise_is_a_bound_on_what_the_noise_floor_can_do(exact):
+    """Log-probabilities that are off by 0.3 nats, upwards for high scores, downwards, or at random."""
+    _, runs = exact
+    rng, nats, up = np.random.default_rng(0), 0.3, np.sign(np.array(SCORES) - 2)
+
+    def moved(signs):
+        return {
+            name: replace(run, logp=run.logp + nats * signs(run.logp.shape), logp_by_trace=None)
+            for name, run in runs.items()
+        }
+
+    def points(run):
+        return run.probs() @ run.scores
+
+    pushed = [moved(lambda shape, way=way: way * np.broadcast_to(up, shape)) for way in (1, -1)]
+    for name, run in runs.items():
+        most = max(np.abs(points(one[name]) - points(run)).max() for one in pushed)
+        run.provenance["noise_floor"] = {"max_nats": nats, "max_score": float(most)}
+    clean = scores(runs)
+    pushed += [moved(lambda shape: rng.choice([-1, 1], shape)) for _ in range(50)]
+    far = [np.abs(scores(one).expected - clean.expected).mean(axis=2) for one in pushed]
+    assert (np.max(far, axis=0) <= clean.noise + 1e-12).all()
+    assert (np.max(far, axis=0) > 0.5 * clean.noise).all()

@@ -14,7 +14,7 @@ import numpy as np
 from logitjudge import orderings
 from logitjudge.core import FloatArray, Item, Level, Rubric
 from logitjudge.errors import InputError, NotObserved
-from logitjudge.probes import POINTS, Generate, ProbeResult, Variant, measured
+from logitjudge.probes import POINTS, SHARE, Generate, ProbeResult, Variant, measured, noise
 from logitjudge.run import Run
 
 Order = tuple[int, ...]
@@ -79,16 +79,26 @@ class CriteriaOrder:
         """Each criterion's score when it is asked later, minus its score when it is asked first, and the mean of these."""
         made = scores(runs)
         later = made.expected[:, 1:].mean(axis=1) - made.expected[:, 0]
-        effects = [
-            measured("score asked later, minus asked first, mean over criteria", POINTS, later.mean(axis=0), made.items)
+        reach = made.noise[:, 1:].mean(axis=1) + made.noise[:, 0]
+        mean = "score asked later, minus asked first, mean over criteria"
+        rows = [(mean, later.mean(axis=0), reach.mean())]
+        rows += [
+            (f"{name}: asked later, minus asked first", *row)
+            for name, *row in zip(made.names, later, reach, strict=True)
         ]
-        effects += [
-            measured(f"{name}: asked later, minus asked first", POINTS, values, made.items)
-            for name, values in zip(made.names, later, strict=True)
+        effects = [
+            measured(name, POINTS, values, made.items, noise=None if np.isnan(far) else float(far))
+            for name, values, far in rows
         ]
         exact = len(made.names) <= self.exact
         behind = "the exact mean over the answers" if exact else "the judge's own most probable answers"
-        return ProbeResult(tuple(effects), (f"Behind {behind} to the criteria before it.",))
+        notes = [f"Behind {behind} to the criteria before it."]
+        notes += (
+            []
+            if exact
+            else ["The noise is that of the scores behind these answers; an answer that it changes is not in it."]
+        )
+        return ProbeResult(tuple(effects), tuple(notes))
 
 
 def rotations(count: int) -> list[Order]:
@@ -189,11 +199,15 @@ def _behind(item: Item, order: Order, given: Sequence[str]) -> Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Expected scores (C, C, I) [criterion, place at which it was asked, text], in score points."""
+    """Expected scores (C, C, I) [criterion, place at which it was asked, text], in score points.
+
+    `noise` (C, C): how far the noise floor alone could move their means, NaN where none was measured.
+    """
 
     names: tuple[str, ...]
     items: tuple[Item, ...]
     expected: FloatArray
+    noise: FloatArray
 
 
 def scores(runs: Mapping[str, Run]) -> Scores:
@@ -202,19 +216,20 @@ def scores(runs: Mapping[str, Run]) -> Scores:
     count = len(next(iter(orders)))
     some = runs[stage(tuple(range(count)), 0)]
     texts = [str(item.groups["text"]) for item in some.items]
-    made = np.full((count, count, len(texts)), np.nan)
+    made, reach = np.full((count, count, len(texts)), np.nan), np.full((count, count), np.nan)
     names: dict[int, str] = {}
     for order in orders:
         weights: Weights = {(text, ()): 1.0 for text in texts}
-        for place in range(count):
-            run = runs[stage(order, place)]
+        in_order = [runs[stage(order, place)] for place in range(count)]
+        for place, run in enumerate(in_order):
+            reach[order[place], place] = _noise(run, in_order[:place])
             made[order[place], place] = _means(run, texts, weights)
             asked = {item.fields["asked"] for item in run.items}  # texts may have criteria of other names
             names[order[place]] = asked.pop() if len(asked) == 1 else f"criterion {order[place] + 1} of each text"
             weights = _behind_them(run, weights)
     if np.isnan(made).any():
         raise NotObserved("some text was not read at all places")
-    return Scores(tuple(names[c] for c in range(count)), some.items, made)
+    return Scores(tuple(names[c] for c in range(count)), some.items, made, reach)
 
 
 Weights = dict[tuple[str, tuple[str, ...]], float]  # probability of a text's answers so far
@@ -229,6 +244,21 @@ def _means(run: Run, texts: Sequence[str], weights: Weights) -> FloatArray:
         sums[text] += weight * float(value)
         total[text] += weight
     return np.array([sums[text] / total[text] if total[text] else np.nan for text in texts])
+
+
+def _noise(run: Run, before: Sequence[Run]) -> float:
+    """How far the noise floor could move `_means`' mean over texts: by the scores, and by the weights of the answers before them.
+
+    Weights that move by a total variation v move a mean of values by at most v times their range; of one answer a text that is 0.
+    """
+    by_text: dict[str, list[float]] = {}
+    for value, item in zip(run.probs()[:, 0] @ run.scores, run.items, strict=True):
+        by_text.setdefault(str(item.groups["text"]), []).append(float(value))
+    reach = [noise(one, SHARE) for one in before]
+    points = noise(run, POINTS)
+    if points is None or None in reach:
+        return np.nan
+    return points + sum(one or 0.0 for one in reach) * float(np.mean([np.ptp(values) for values in by_text.values()]))
 
 
 def _behind_them(run: Run, weights: Weights) -> Weights:
