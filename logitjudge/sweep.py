@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,9 +105,14 @@ def planned(path: str | Path) -> list[Planned]:
 
 
 def _check_names(runs: Sequence[Planned], path: str) -> None:
-    """Raise `InputError` where two runs would have one folder: names may hold what joins them."""
+    """Raise `InputError` where two runs would have one folder, as names may hold what joins them, or a name is too long for one."""
     of: dict[str, Planned] = {}
     for run in runs:
+        if (size := len(os.fsencode(run.name))) > files.LONGEST:
+            raise InputError(
+                f"{path}: the run {shown(run.name)} has a name of {size} bytes, and a folder's has at most {files.LONGEST}. Give its "
+                "entries a shorter 'name'."
+            )
         if (other := of.setdefault(run.name, run)) is not run:
             first, second = (", ".join(one.of.values()) for one in (other, run))
             raise InputError(

@@ -379,6 +379,14 @@ def test_a_probe_is_one_file(tmp_path, monkeypatch, capsys):
     assert made["probes"][0]["effects"][0]["estimate"]["value"] == 0
 
 
+def test_a_probe_of_one_s_own_has_a_unit_of_its_own(tmp_path):
+    lj.run_probe("planted:quality_sd=1", "position", "demo", out=tmp_path, limit=6)
+    path = tmp_path / "position" / "probe.json"
+    path.write_text(path.read_text().replace('"unit": "share"', '"unit": "syllables"'))
+    assert cli.main(["card", str(tmp_path), "--out", str(tmp_path / "card.html")]) == 0
+    assert "<td>syllables</td>" in (tmp_path / "card.html").read_text()
+
+
 def test_a_card_is_of_one_judge_also_where_names_are_the_same(tmp_path):
     for name in ("position", "formatting"):
         lj.run_probe("planted:formatting=0.5", name, "demo", out=tmp_path, limit=6)
