@@ -39,10 +39,10 @@ ESTIMATE = {
     "test": ({"statistic?": (float, None), "degrees?": (float, None), "p": (float, None)}, None),
 }  # fmt: skip
 FORM = {  # of probe.json; other names are allowed
-    "probe": str, "model": str, "judge?": {str: object}, "parameters?": {str: object}, "reason": str, "notes": [str],
+    "probe": str, "model": str, "judge?": ({str: object}, None), "parameters?": {str: object}, "reason": str, "notes": [str],
     "skipped": {str: [str]},
     "effects": [
-        {"name": str, "unit": str, "estimate": ESTIMATE, "detectable": (float, None), "noise": (float, None), "main": bool}
+        {"name": str, "unit": str, "estimate": ESTIMATE, "detectable": (float, None), "noise": (float, None), "main": bool, "signed?": bool}
     ],
     "variants": {str: {"items": int, "folder": str}},
 }  # fmt: skip
@@ -378,4 +378,16 @@ def _checked(path: Path) -> Json:
             f"{path} is of version {version!r}, not {SCHEMA_VERSION}: another logitjudge wrote it. {AGAIN}"
         )
     files.read_json(path, RunFolderError, AGAIN, FORM)
+    for effect in made["effects"]:
+        if not _sound(effect["estimate"]):
+            raise RunFolderError(f"{path} is damaged: {effect['name']!r} has no interval from low to high. {AGAIN}")
     return made
+
+
+def _sound(estimate: Json) -> bool:
+    """Whether the numbers of an estimate are finite, and its interval is one, or none."""
+    numbers = [estimate[name] for name in ("value", "low", "high")]
+    if not all(number is None or math.isfinite(number) for number in numbers):
+        return False
+    value, low, high = numbers
+    return low is high is None or None not in (value, low, high) and low <= high

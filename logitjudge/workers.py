@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 from collections import deque
@@ -19,7 +18,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from logitjudge import models
-from logitjudge.errors import InputError, ModelError
+from logitjudge.backends import OutOfMemory
+from logitjudge.errors import (
+    InputError,
+    ItemError,
+    ModelError,
+    NotFinite,
+    OptionError,
+    OrderingError,
+    RubricError,
+    RunFolderError,
+    TemplateError,
+)
 from logitjudge.reader import Reader, Task
 
 MOST_DEATHS = 3  # of one call, or of one worker's opening
@@ -143,7 +153,23 @@ def translated(
 
 
 class Told(Exception):  # noqa: N818
-    """What a worker's process raised, and the same in plain words, each as bytes: an error that cannot be made again would end the pool."""
+    """What a worker's process raised: the names of its kinds, its own first, and its words; not every error can be sent."""
+
+
+_FOR_PEOPLE = (
+    ItemError,
+    RubricError,
+    OrderingError,
+    TemplateError,
+    OptionError,
+    ModelError,
+    NotFinite,
+    RunFolderError,
+    InputError,
+)
+_KINDS: dict[str, type[Exception]] = {
+    kind.__name__: kind for kind in (*_FOR_PEOPLE, OutOfMemory, ValueError, OSError, MemoryError)
+}
 
 
 def _telling(function: Callable[..., Any], *args: Any) -> Any:
@@ -151,22 +177,16 @@ def _telling(function: Callable[..., Any], *args: Any) -> Any:
     try:
         return function(*args)
     except Exception as error:
-        kind = ModelError if isinstance(error, InputError) else RuntimeError
-        plain = pickle.dumps(kind(f"{type(error).__name__}: {error}"))
-        try:
-            raise Told(pickle.dumps(error), plain) from error
-        except (TypeError, AttributeError, pickle.PicklingError):
-            raise Told(plain, plain) from error
+        raise Told([kind.__name__ for kind in type(error).__mro__], str(error)) from error
 
 
 def _own(error: BaseException) -> BaseException:
-    """The error that was told, in plain words where this process cannot make it."""
+    """The error that was told, as the nearest of its kinds that is made of words alone; a kind that is not for people is named."""
     if not isinstance(error, Told):
         return error
-    try:
-        made: BaseException = pickle.loads(error.args[0])  # noqa: S301  (of our own process)
-    except Exception:
-        made = pickle.loads(error.args[1])  # noqa: S301
+    names, words = error.args
+    kind = next((_KINDS[name] for name in names if name in _KINDS), RuntimeError)
+    made = kind(words if kind in _FOR_PEOPLE or kind.__name__ == names[0] else f"{names[0]}: {words}")
     made.__cause__ = error.__cause__
     return made
 

@@ -1,5 +1,6 @@
 """Probes: the frame, verbosity, formatting, position, the card and its thresholds, a probe of one file."""
 
+import contextlib
 import json
 import textwrap
 from dataclasses import replace
@@ -261,6 +262,32 @@ def test_a_result_that_cannot_be_read_is_named(text, tmp_path):
     (tmp_path / "position").mkdir()
     (tmp_path / "position" / "probe.json").write_text(text)
     with pytest.raises(RunFolderError, match=r"position.probe.json"):
+        bias_card(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sound"),
+    [((0.1, 0.0, 0.2), True), ((0.1, None, None), True), ((None, None, None), True), ((0.1, 0.0, None), False),
+     ((0.1, None, 0.2), False), ((None, 0.0, 0.2), False), ((0.1, 0.2, 0.0), False), ((float("inf"), 0.0, 0.2), False)],
+)  # fmt: skip
+def test_an_interval_that_is_none_is_no_result(numbers, sound, tmp_path):
+    (tmp_path / "position").mkdir()
+    result = {
+        "probe": "position",
+        "model": "m",
+        "reason": "",
+        "notes": [],
+        "skipped": {},
+        "variants": {},
+        "effects": [effect_of(*numbers)],
+    }
+    result["effects"][0]["estimate"]["test"] = None
+    (tmp_path / "position" / "probe.json").write_text(json.dumps(result).replace("Infinity", "1e999"))
+    with (
+        contextlib.nullcontext()
+        if sound
+        else pytest.raises(RunFolderError, match="'e' has no interval from low to high")
+    ):
         bias_card(tmp_path)
 
 

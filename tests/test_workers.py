@@ -16,7 +16,7 @@ import tiny_models
 import logitjudge as lj
 from logitjudge import models, workers
 from logitjudge.backends import OutOfMemory
-from logitjudge.errors import InputError, ModelError
+from logitjudge.errors import InputError, ModelError, NotFinite, TemplateError
 from logitjudge.prompts import MissingField
 from logitjudge.workers import Crew, Died, Job
 
@@ -117,8 +117,12 @@ class Odd(Exception):  # noqa: N818
     [
         (Odd("odd", "thing"), RuntimeError, "^Odd: odd thing$"),
         (Odd("odd", "thing", held=threading.Lock()), RuntimeError, "^Odd: odd thing$"),
-        (MissingField("t", "name"), ModelError, "^MissingField: template 't' prints the field 'name'"),
+        (MissingField("t", "name"), TemplateError, "^template 't' prints the field 'name'"),
+        (NotFinite("nan"), NotFinite, "^nan$"),
         (OutOfMemory("full"), OutOfMemory, "^full$"),
+        (ValueError("bad"), ValueError, "^bad$"),
+        (PermissionError(13, "closed"), OSError, "^PermissionError: .*closed"),
+        (KeyError("k"), RuntimeError, "^KeyError: 'k'$"),
     ],
 )
 def test_an_error_that_cannot_be_sent_is_said_and_is_no_death(error, kind, text):
