@@ -42,7 +42,7 @@ def probe(console: Console, found: Json, *, main: bool = False) -> None:
         for one in shown
     ]  # fmt: skip
     for one, row in zip(shown, rows, strict=True):
-        say(console, f"{one['name']}: {one.get('verdict') or verdict(one)}")
+        say(console, f"{one['name']}: {one.get('verdict') or verdict(one)}{caution(one['estimate'])}")
         table(console, ["effect", "95 % interval", "unit", "could find", "noise", "p"], [row], left=0)
     if more := len(found["effects"]) - len(shown):
         say(console, f"{plural(more, 'more number')}: --json, --out FILE.html.", "  ")
@@ -54,3 +54,8 @@ def probe(console: Console, found: Json, *, main: bool = False) -> None:
         )
     for note in found["notes"]:
         say(console, note, "  ")
+
+
+def caution(found: Json) -> str:
+    """What is to be said of an interval, behind its verdict; a verdict of no interval says it itself."""
+    return f" ({found['note']})" if found["note"] and found["low"] is not None else ""
