@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import shutil
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -328,6 +330,21 @@ def test_the_commands_and_the_card(tmp_path, capsys):
     assert "--data" in capsys.readouterr().err
     with pytest.raises(RunFolderError, match="holds no probe"):
         bias_card(tmp_path)
+
+
+def test_a_card_of_another_s_commands_no_terminal(tmp_path, capsys):
+    shutil.copytree(Path(__file__).parent / "runs" / "qwen-card" / "style", tmp_path / "style")
+    path = tmp_path / "style" / "probe.json"
+    made = json.loads(path.read_text())
+    made["notes"] = ["\x1b]0;owned\x07 \x9b31m"]
+    made["effects"][0]["name"] = made["effects"][0]["unit"] = "\x1b[2J"
+    path.write_text(json.dumps(made))
+    assert cli.main(["card", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert not set("\x1b\x07\x9b") & set(text)
+    assert "\\x1b]0;owned\\x07 \\x9b31m" in text and "\\x1b[2J" in text
+    assert cli.main(["show", "\x1b[2J"]) == 2
+    assert "\\x1b[2J" in (said := capsys.readouterr().err) and "\x1b" not in said
 
 
 def test_the_variants_load_the_judge_once_and_read_the_same(tmp_path, monkeypatch):

@@ -16,10 +16,12 @@ from logitjudge.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from logitjudge.run import Run
 
 ABSENT = "-"
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 SILENT = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -33,17 +35,28 @@ def out() -> Console:
     """Console of results: the terminal's width, 80 columns where there is none, and no escape codes there."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    class Plain(Console):
+        """A console whose texts command nothing: ids, names and notes come from files of other people."""
+
+        def render_str(self, text: str, **how: Any) -> Text:
+            return super().render_str(printable(text), **how)
+
+    return Plain(highlight=False, markup=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """A text in which control characters, which a terminal would obey, are written out."""
+    return text.translate(CONTROLS)
 
 
 def note(text: str) -> None:
     """Print one line to stderr."""
-    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
+    print(printable(" ".join(text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def fail(message: str) -> int:
     """Print the one message of a mistake, and give the exit code for it."""
-    print(f"error: {message.strip()}", file=sys.stderr, flush=True)
+    print(f"error: {printable(message.strip())}", file=sys.stderr, flush=True)
     return 2
 
 
