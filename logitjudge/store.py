@@ -38,6 +38,13 @@ SESSION = {
     "started?": str, "logitjudge?": str, "device?": (str, None), "tokens_per_second?": (float, None), "aliases_seen?": (bool, None),
     "versions?": {str: (str, None)}, "path?": (str, None),
 }  # fmt: skip
+TEMPLATE = {  # the fields of `logitjudge.prompts.Template`, and no others: each has a part in the prompt
+    **{"name": str, "source": str, "verdicts?": {str: {str: str}}},
+    **{
+        f"{name}?": str
+        for name in ("system", "prefill", "level_line", "criterion_line", "close", "marker", "lead", "verdict")
+    },
+}
 FORM = {  # of run.json; other names are allowed
     "kind": str, "started": str, "finished": (str, None), "verdict": str, "event": str, "scores": [int],
     "orderings": [{"shown": [int], "labels": ([int], None), "values": [int]}],
@@ -45,7 +52,7 @@ FORM = {  # of run.json; other names are allowed
     "unique_tokens?": (int, None), "ratings_name?": str, "raters?": str, "rubric?": (dict, None),
     "identity": {"fingerprint": str, "model?": (str, None), "seed?": int, "template?": str},
     "configuration": {"model?": (str, None), "data?": (str, None), "limit?": (int, None), "max_batch_tokens?": (int, None)},
-    "template": {"name": str, "source": str},
+    "template": TEMPLATE,
     "model": {"kind": str, "name": str, "path": (str, None)},
     "traces?": ({"samples": int, "sources": ([[int]], None)}, None),
 }  # fmt: skip
@@ -187,6 +194,11 @@ def header(folder: Path) -> dict[str, Any] | None:
     if (version := made["schema_version"]) != SCHEMA_VERSION:
         raise RunFolderError(_other_version(path, version, made))
     files.read_json(path, RunFolderError, advice, FORM)
+    if unknown := sorted(set(made["template"]) - {name.rstrip("?") for name in TEMPLATE}):
+        raise RunFolderError(
+            f"{path}: its template has {unknown[0]!r}, which this logitjudge ({package_version('logitjudge')}) does not know: read it "
+            "with the version that made it."
+        )
     if not parts.whole(folder).exists():
         made["finished"] = None  # its readings were moved away, to be read anew
     return dict(made)

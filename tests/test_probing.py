@@ -342,9 +342,12 @@ def test_a_card_of_another_s_commands_no_terminal(tmp_path, capsys):
     assert cli.main(["card", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert not set("\x1b\x07\x9b") & set(text)
-    assert "\\x1b]0;owned\\x07 \\x9b31m" in text and "\\x1b[2J" in text
+    assert "\\x1b]0;owned\\x07 \\x9b31m" in text
+    assert "\\x1b[2J" in text
     assert cli.main(["show", "\x1b[2J"]) == 2
-    assert "\\x1b[2J" in (said := capsys.readouterr().err) and "\x1b" not in said
+    said = capsys.readouterr().err
+    assert "\\x1b[2J" in said
+    assert "\x1b" not in said
 
 
 def test_the_variants_load_the_judge_once_and_read_the_same(tmp_path, monkeypatch):

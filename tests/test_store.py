@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pickle
 import subprocess
@@ -13,6 +14,7 @@ from logitjudge import judging, parts, store
 from logitjudge.backends.planted import PlantedJudge
 from logitjudge.core import Item, Level, Readings, Rubric, TopToken
 from logitjudge.errors import NotObserved, RunFolderError, RunIncomplete
+from logitjudge.prompts import Template
 
 RUBRIC = Rubric("r", "Is it good?", tuple(Level(s, f"level {s}") for s in (0, 2, 5)))
 PLANTED = "planted:order_noise=1;position=0.5,0,0.2;mass=0.8"
@@ -479,6 +481,23 @@ def test_another_schema_version_is_refused(out):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 2}))
     with pytest.raises(RunFolderError, match=r"run.json has schema version 2; .* version 1"):
         store.load_run(out)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [("reasoning", "", "its template has 'reasoning', which this"), ("level_line", 3, "level_line"), ("verdicts", {"think": 1}, "think")],
+)  # fmt: skip
+def test_a_template_that_is_not_known_is_refused(out, field, value, match):
+    judge(out)
+    head = json.loads((out / "run.json").read_text())
+    head["template"][field] = value
+    (out / "run.json").write_text(json.dumps(head))
+    with pytest.raises(RunFolderError, match=match):
+        store.load_run(out)
+
+
+def test_the_form_of_a_template_is_that_of_its_class():
+    assert {name.rstrip("?") for name in store.TEMPLATE} == {field.name for field in dataclasses.fields(Template)}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", "", "\x00"])
