@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from logitjudge import files, models, registry, rubrics, store
 from logitjudge.core import Item, ItemSet, Message, Rubric
-from logitjudge.errors import InputError, NotObserved, RunFolderError, shown, unknown
+from logitjudge.errors import AllRefused, InputError, NotObserved, RunFolderError, shown, unknown
 from logitjudge.judging import judge
 from logitjudge.pairing import pairwise
 from logitjudge.probes import Explained, Generate, Likely, Probe, ProbeResult, Staged, Variant
@@ -30,6 +30,7 @@ JUDGE = (  # of a run's identity
     "fingerprint", "revision", "backend", "served_model", "dtype", "model_kwargs", "chat_template", "adapter",
 )  # fmt: skip
 AGAIN = "Remove it, and run the probe again."
+REFUSED = "could not be judged"  # how the reason begins of an item that was refused, not left out
 OF_WRITER = ("dtype", "device", "trust_remote_code")  # what opens another model than the judge, too
 YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
@@ -153,7 +154,11 @@ def run_probe(
         for key, variant in more.items():
             if variant.items:
                 place = folder / _folder(key)
-                runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
+                try:
+                    runs[key] = _judged(model, variant, itemset, place, rubric, orderings, {"seed": seed, **options})
+                except AllRefused:
+                    refused = {**variant.skipped, **_refused(store.refusals(place))}
+                    variants[key] = replace(variant, items=(), skipped=refused)
 
     def found() -> ProbeResult:
         if without and not items:
@@ -246,7 +251,11 @@ def _result(
         "notes": list(found.notes),
         "reason": reason,
         "skipped": _skipped(
-            [without, *(variant.skipped for variant in variants.values()), *map(_refused, runs.values())]
+            [
+                without,
+                *(variant.skipped for variant in variants.values()),
+                *(_refused(run.refused) for run in runs.values()),
+            ]
         ),
         "variants": {key: {"items": len(run.items), "folder": _folder(key)} for key, run in runs.items()},
     }
@@ -267,8 +276,8 @@ def _skipped(parts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     return {why: list(ids) for why, ids in made.items()}
 
 
-def _refused(run: Run) -> dict[str, str]:
-    return {row["id"]: f"could not be judged: {row['reason']}" for row in run.refused}
+def _refused(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {row["id"]: f"{REFUSED}: {row['reason']}" for row in rows}
 
 
 def _is_planted(model: Any) -> bool:

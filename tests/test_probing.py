@@ -17,7 +17,7 @@ import logitjudge as lj
 from logitjudge import cli, models, probing, registry
 from logitjudge.backends import hf
 from logitjudge.core import Item, Message
-from logitjudge.errors import InputError, RunFolderError
+from logitjudge.errors import AllRefused, InputError, RunFolderError
 from logitjudge.measures.estimates import Estimate, TTest
 from logitjudge.measures.lengths import bootstrapped, slope
 from logitjudge.probes import detectable, formatting, measured, position, preference, verbosity
@@ -402,6 +402,38 @@ class Toy:
 
 probe = Toy
 '''
+
+
+def test_a_variant_that_is_refused_whole_stops_no_other_probe(tmp_path, monkeypatch, capsys):
+    def judge(*args, out, real=probing.judge, **more):
+        run = real(*args, out=out, **more)
+        if out.name != "loud":
+            return run
+        rows = [{"id": item.id, "reason": "a reading is not finite"} for item in run.items]
+        (out / "refused.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        raise AllRefused("none of its items could be judged")
+
+    monkeypatch.setattr(probing, "judge", judge)
+    path = tmp_path / "shouting.py"
+    path.write_text(textwrap.dedent(TOY).lstrip())
+    args = ["--model", "planted:quality_sd=1", "--data", "demo", "--limit", "3", "--out", str(tmp_path / "card")]
+    assert cli.main(["probe", str(path), "position", *args, "--json"]) == 3
+    refused, read = json.loads(capsys.readouterr().out)
+    why = "could not be judged: a reading is not finite"
+    assert (refused["effects"], refused["reason"]) == ([], f"nothing was left to judge as 'loud': {why}")
+    assert {reason: len(ids) for reason, ids in refused["skipped"].items()} == {why: 3}
+    assert list(refused["variants"]) == ["as it is"]
+    assert read["effects"]
+    assert read["skipped"] == {}
+
+
+def test_a_probe_begins_anew_with_overwrite(tmp_path, capsys):
+    args = ["probe", "position", "--data", "demo", "--limit", "3", "--out", str(tmp_path)]
+    assert cli.main([*args, "--model", "planted:seed=1"]) == 0
+    assert cli.main([*args, "--model", "planted:seed=2"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert cli.main([*args, "--model", "planted:seed=2", "--overwrite"]) == 0
+    assert bias_card(tmp_path)["model"] == "planted:seed=2"
 
 
 def test_a_probe_is_one_file(tmp_path, monkeypatch, capsys):

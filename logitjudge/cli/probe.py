@@ -62,6 +62,9 @@ def probe(
     adapter: _options.Adapter = None,
     base_url: _options.BaseUrl = None,
     trust_remote_code: _options.TrustRemoteCode = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Judge anew what these probes judged in --out.")
+    ] = False,
     as_json: _console.AsJson = False,
     verbose: _console.Verbose = False,
 ) -> None:
@@ -69,10 +72,11 @@ def probe(
 
     Judges variants of the items that differ in one thing, in both orders and under all orderings, and prints the effect with its
     interval, the smallest effect that these items could show, and what the noise floor could do. 'card DIR' shows all probes of a judge.
+    Exit code 3 means that some items could not be judged.
     """
     from logitjudge import registry
     from logitjudge.cli._sections import card as tables
-    from logitjudge.probing import has_items, run_probe
+    from logitjudge.probing import REFUSED, has_items, run_probe
     from logitjudge.workers import kept
 
     listed = [every for name in names for every in (registry.names("probes") if name == "all" else [name])]
@@ -81,7 +85,7 @@ def probe(
     options: dict[str, Any] = dict(
         writer=writer, rubric=rubric, orderings=orderings, backend=backend, dtype=dtype, device=device, revision=revision,
         limit=limit, seed=seed, model_kwargs=_options.json_object(model_kwargs), chat_template=chat_template, adapter=adapter,
-        base_url=base_url, trust_remote_code=trust_remote_code,
+        base_url=base_url, trust_remote_code=trust_remote_code, overwrite=overwrite,
     )  # fmt: skip
     made = []
     with kept():
@@ -99,10 +103,11 @@ def probe(
             )
     if as_json:
         _console.print_json(made)
-        return
-    for one in made:
-        tables.probe(_console.out(), one)
-    typer.echo(f"\nnext: logitjudge card {out}")
+    else:
+        for one in made:
+            tables.probe(_console.out(), one)
+        typer.echo(f"\nnext: logitjudge card {out}")
+    raise typer.Exit(3 if any(why.startswith(REFUSED) for one in made for why in one["skipped"]) else 0)
 
 
 def _parameters(asked: list[str], given: list[str]) -> dict[str, dict[str, str]]:
