@@ -36,7 +36,7 @@ YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": F
 PARSERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: lambda text: YES[text.lower()]}
 Json = dict[str, Any]
 ESTIMATE = {
-    "value": (float, None), "low": (float, None), "high": (float, None), "of?": int, "clusters?": int, "note": str,
+    "value": (float, None), "low": (float, None), "high": (float, None), "of": int, "clusters": int, "note": str,
     "test": ({"statistic?": (float, None), "degrees?": (float, None), "p": (float, None)}, None),
 }  # fmt: skip
 FORM = {  # of probe.json; other names are allowed

@@ -23,6 +23,8 @@ from logitjudge.measures.lengths import bootstrapped, slope
 from logitjudge.probes import detectable, formatting, measured, position, preference, verbosity
 from logitjudge.report.card import bias_card, crossed, verdict
 
+CARD = Path(__file__).parent / "runs" / "qwen-card"
+
 NOISE = "quality_sd=1;order_noise=0.4;item_position_sd=0.3"
 
 
@@ -267,6 +269,17 @@ def test_a_result_that_cannot_be_read_is_named(text, tmp_path):
         bias_card(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["of", "clusters"])
+def test_an_effect_without_its_number_of_items_is_refused(name, tmp_path):
+    shutil.copytree(CARD / "style", tmp_path / "style")
+    path = tmp_path / "style" / "probe.json"
+    result = json.loads(path.read_text())
+    del result["effects"][0]["estimate"][name]
+    path.write_text(json.dumps(result))
+    with pytest.raises(RunFolderError, match=rf"style.probe.json.*{name}"):
+        bias_card(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("numbers", "sound"),
     [((0.1, 0.0, 0.2), True), ((0.1, None, None), True), ((None, None, None), True), ((0.1, 0.0, None), False),
@@ -333,7 +346,7 @@ def test_the_commands_and_the_card(tmp_path, capsys):
 
 
 def test_a_card_of_another_s_commands_no_terminal(tmp_path, capsys):
-    shutil.copytree(Path(__file__).parent / "runs" / "qwen-card" / "style", tmp_path / "style")
+    shutil.copytree(CARD / "style", tmp_path / "style")
     path = tmp_path / "style" / "probe.json"
     made = json.loads(path.read_text())
     made["notes"] = ["\x1b]0;owned\x07 \x9b31m"]
